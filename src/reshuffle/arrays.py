@@ -1,4 +1,4 @@
-"""The types that signatures name: of arrays, of matrices, and of the algorithms that digest them."""
+"""Types for signatures: of arrays, of matrices, and of hash algorithms."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-"""Points, gradients, and everything that is computed from them."""
+"""Points, gradients, and other float64 numbers."""
 Visits = NDArray[np.uint32]
-"""Indices of functions or features, as the compiled core takes them."""
+"""Indices of functions or features, in the type of the compiled core."""
 Ends = NDArray[np.int64]
 """For each batch, the number of visits up to its end."""
 Noise = Callable[[int], Array]
-"""The next so many rows of noise, each of the shape of x: as many as there is room for at a time."""
+"""A function that returns the next ``count`` rows of noise, each of the shape of x; it is called for as many as fit into memory."""
 Labels = NDArray[np.int64]
 """One integer per row or feature, such as the number of its group."""
 Mask = NDArray[np.bool_]

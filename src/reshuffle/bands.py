@@ -1,4 +1,4 @@
-"""Runs as curves: the cost at each row of a trace, and several seeds as a median with a band."""
+"""Turns runs into curves: the cost at each row of a trace, and several seeds as a median with a band."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOGARITHMIC = ("prox_evals", "seconds", "bytes")
 FLOOR = 1e-16
 """The lowest gap that is drawn: the rounding error of an objective of order 1."""
 GRID = 200
-"""Runs whose rows lie at different costs are interpolated to this many common ones."""
+"""Runs whose rows lie at different costs are interpolated to this many common costs."""
 
 Run = Trace | Result
 

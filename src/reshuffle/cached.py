@@ -1,4 +1,4 @@
-"""Values that an object computes on first use, and keeps."""
+"""Properties that an object computes on first use and keeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class cached_property(functools.cached_property[T]):
-    """``functools.cached_property`` without its lock, as Python has it from 3.12 on.
+    """``functools.cached_property`` without its lock, as in Python from 3.12 on.
 
     In 3.11 taking the lock costs more than many of these values. Two threads may both compute a value; they get
     the same one.

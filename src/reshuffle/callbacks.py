@@ -24,8 +24,8 @@ Later epochs change the arrays of the result: use ``result.snapshot()`` to keep 
 class Checkpoint:
     """Saves the run so far every ``every`` evaluations, atomically, so that it can be resumed.
 
-    With ``seconds`` it saves no more often than that, for states that take long to write; what came after the last
-    save is then lost with the process.
+    With ``seconds`` it saves at most once in that time, for states that take long to write; if the process ends,
+    everything after the last save is lost.
 
     >>> import reshuffle as rs
     >>> rs.ProxRR(epochs=10).solve(problem, callbacks=[rs.Checkpoint("run.npz")])  # doctest: +SKIP
@@ -102,7 +102,6 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         )
 
     def line(self) -> str:
-        """The line as text."""
         with self._bar.console.capture() as captured:
             self._bar.console.print(self._bar.make_tasks_table(self._bar.tasks))
         return captured.get()

@@ -1,4 +1,4 @@
-"""Sizes beyond the machine's memory are refused, with their bytes, before anything is allocated."""
+"""Refuses sizes beyond the machine's memory before anything is allocated; the error gives the bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CGROUP = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),  # The file of control groups, version 1.
 )
 ANYWHERE = 1 << 20
-"""Every machine has this many bytes: below it the available memory, whose query takes longer than a tiny fit, is not checked."""
+"""Sizes up to this many bytes are not checked: every machine has them, and querying the memory takes longer than a tiny fit."""
 
 
 def memory() -> int:

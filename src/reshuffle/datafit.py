@@ -1,4 +1,4 @@
-"""The losses of all samples: passes over the rows in storage order, and shuffled ones."""
+"""The losses of all samples, with passes over the rows in storage order and in shuffled order."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
 from reshuffle.samples import Range, Samples
 from reshuffle.validation import read_only
 
-SHORT = 1 << 13  # Stored values: for fewer, reading the ones is faster than leaving them out.
+SHORT = 1 << 13
+"""With fewer stored values than this, reading values of 1 is faster than removing them."""
 LEAST = 1 << 10
 """The least number of visits in one call of the core, unless rows are very long: a call costs microseconds."""
 NO_VISITS = read_only(np.empty(0, dtype=np.uint32))
 NOTHING = np.empty(0)
-"""The table argument of a call that needs none."""
+"""The ``table`` argument of a call that needs no table."""
 
 
 class Copies(NamedTuple):
@@ -77,14 +78,14 @@ class Datafit(Samples):
         return mean, float(np.vdot(lengths, lengths)) / self.n
 
     def windows(self) -> Iterator[tuple[Range, Datafit]]:
-        """The samples in storage order, as many at a time as are in memory: all of them."""
+        """The samples in storage order, as many at a time as are in memory; here all of them."""
         yield Range(0, self.n), self
 
     # --- passes over all rows ------------------------------------------------------------------
 
     @cached_property
     def multiplies(self) -> bool:
-        """Whether passes over all rows are products of matrices: dense rows of doubles and several outputs."""
+        """Whether passes over all rows are matrix products: rows are dense float64, and there are several outputs."""
         return bool(self.outputs) and self.quick.dense and self.quick.values.dtype == np.float64
 
     def value(self, x: Array) -> float:
@@ -169,7 +170,7 @@ class Datafit(Samples):
         return out
 
     def bent_product(self, curvatures: Array, v: Array) -> Array:
-        """(1/n) Σ_i c_i a_i a_iᵀ v: margins and sum in one pass, by the quick rows."""
+        """(1/n) Σ_i c_i a_i a_iᵀ v, with margins and sum in one pass over the ``quick`` rows."""
         core, v = self.core, self.checked(v)
 
         def product(part: Range, out: Array) -> Array:
@@ -179,7 +180,7 @@ class Datafit(Samples):
         return self._summed(product)
 
     def _summed(self, work: Callable[[Range, Array], Array]) -> Array:
-        """The sum over all rows of what ``work`` adds to an array of x's shape, in consecutive stretches or in pieces for threads."""
+        """An array of x's shape to which ``work`` has added the part of every row, in consecutive stretches or in pieces for threads."""
         if self.pieces:
             parts = self.each(lambda part: work(part, np.zeros(self.shape)))
             whole: Array = np.sum(parts, axis=0)

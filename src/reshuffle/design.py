@@ -1,4 +1,4 @@
-"""The design matrix as the user gives it: checked, and brought into the layout that the kernels read."""
+"""Checks the user's design matrix and converts it to a layout that the kernels read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reshuffle.shards import Shards
 from reshuffle.validation import as_array, check_finite, laid_out, read_only
 
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
-"""The index arrays of dense rows, which have none."""
+"""The empty index arrays of dense rows."""
 
 
 def check_rows(X: object) -> tuple[Rows | Shards, int, int]:
-    """The rows of X, which is not copied if it is C-ordered or canonical CSR in float32 or float64; or rows on disk."""
+    """The rows of X, in memory or on disk. X is not copied if it is C-ordered or canonical CSR in float32 or float64."""
     if isinstance(X, Shards):
         _check_size(*X.shape)
         return X, *X.shape

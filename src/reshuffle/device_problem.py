@@ -39,7 +39,7 @@ SamplesOnDevice = DeviceSamples | StreamedSamples | DeviceOutputs
 class DeviceProblem(Objective):
     """P(x) = (1/n) Σ_i w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖² + ψ(x), with rows on a graphics card.
 
-    For ``ExactProxRR``. The rows stay where they are, without a copy; x and results are numpy arrays of the processor.
+    For ``ExactProxRR``. The rows are not copied; x and results are numpy arrays of the processor.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class DeviceProblem(Objective):
 
     @classmethod
     def of(cls, problem: Problem, device: Device) -> Self:
-        """A problem whose rows are in memory, copied to the device, or on disk: those come to the device in every pass, unless they all fit there."""
+        """A problem on the device, from one in memory, whose rows are copied, or on disk: these rows are copied in every pass unless they all fit on the device."""
         fit, made = problem.datafit, cls.__new__(cls)
         others = fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
         samples: SamplesOnDevice
@@ -129,7 +129,7 @@ class DeviceProblem(Objective):
     def with_samples(
         self, samples: SamplesOnDevice, penalty: Penalty | None = None, ridge: float | None = None
     ) -> Self:
-        """Other samples, with the same penalty and ridge or with others."""
+        """The problem with other samples, and with the same or another penalty and ridge."""
         made = type(self).__new__(type(self))
         made._take(
             samples,
@@ -139,7 +139,7 @@ class DeviceProblem(Objective):
         return made
 
     def with_penalty(self, penalty: Penalty) -> Self:
-        """The same f with another penalty; the rows stay where they are."""
+        """The problem with another penalty; the rows are not copied."""
         made = self.with_samples(self.datafit, penalty)
         others = {"penalty": digest(penalty)}
         return keep(made, fingerprint=Fingerprint(lambda: {**self.fingerprint, **others}))
@@ -166,7 +166,7 @@ class DeviceProblem(Objective):
 
     @cached_property
     def form_with_ridge(self) -> Form | None:
-        """ψ with the ridge as the solver of models reads it, where it can be compiled."""
+        """ψ with the ridge in the form for the solver of models, if it can be compiled."""
         return compiled_form(self.penalty, (self.features, *self.datafit.outputs), self.ridge)
 
     def ridge_at(self, x: Array) -> float:
@@ -184,19 +184,19 @@ class DeviceProblem(Objective):
 
     @property
     def typical_curvature(self) -> float:
-        """L̄ as for ``Problem``."""
+        """L̄; see ``Problem``."""
         c = float(self.datafit.loss.curvature)
         squares = float(self.datafit.column_squares.sum()) + self.fit_intercept
         return (
             c if c < np.inf else 1.0
-        ) * squares + self.ridge or 1.0  # of rows of zeros any is good
+        ) * squares + self.ridge or 1.0  # for rows of zeros any number will do
 
     @property
     def can_recede(self) -> bool:  # type: ignore[override]
         return self.datafit.loss.recedes is not None
 
     def recedes(self, x: Array) -> bool:
-        """As for ``Problem``."""
+        """See ``Problem``."""
         fit = self.datafit
         if (falls := fit.loss.recedes) is None:
             return False
@@ -206,7 +206,7 @@ class DeviceProblem(Objective):
         return bool((away | (weights == 0.0)).all() if len(weights) else away.all())
 
     def contents(self) -> Mapping[str, str]:
-        """The digests of arrays that are copied from the card, one after the other."""
+        """The digests of the arrays, which are copied from the card one after the other."""
         fit = self.datafit
         arrays = [None if a is None else fit.device.get(a) for a in fit.rows]
         others = {"targets": fit.targets, "weights": fit.weights, "offsets": fit.offsets}

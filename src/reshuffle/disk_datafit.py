@@ -1,7 +1,7 @@
-"""The losses of samples whose rows lie on disk: every pass reads windows of rows, the next one while this one is used.
+"""The losses of samples whose rows lie on disk: every pass reads windows of rows, and the next window while one is used.
 
 Targets, weights and tables with a number for each sample are in memory. A pass in storage order takes one shard at a
-time, so that its sums, and with them the bits of a run, do not depend on the memory that there is.
+time, so that its sums, and therefore the bits of a run, do not depend on the available memory.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class DiskDatafit(Datafit):
 
     @property
     def disk_passes(self) -> float:
-        """The bytes that have been read of this folder, over the bytes of its rows."""
+        """The bytes read from this folder for this problem, over the bytes of its rows."""
         about = self.rows.manifest
         targets = sum(shard.files["targets"].bytes for shard in about.shards)
         return (self.rows.reader.bytes_read - self._first_byte) / (about.bytes - targets)
 
     @cached_property
     def _first_byte(self) -> int:
-        """Bytes that had been read before there was this problem."""
+        """Bytes that had been read before this problem was made."""
         return self.rows.reader.bytes_read
 
     # --- windows -------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ class DiskDatafit(Datafit):
         )  # fmt: skip
         return keep(
             fit, quick=rows
-        )  # rows of ones have no values in the files: no window is searched for them
+        )  # rows of ones have no values in the files, so no window is searched for other values
 
     def windows(self) -> Iterator[tuple[Range, Datafit]]:
         """All rows in storage order, shard by shard. The first pass also counts the values of each column."""
@@ -80,7 +80,7 @@ class DiskDatafit(Datafit):
             vars(self).update(column_counts=counts, column_squares=squares / self.n)
 
     def _summed_up(self, work: Callable[[Range, Datafit], T]) -> T:
-        """The sum of what ``work`` makes of every window."""
+        """The sum of the results of ``work`` on every window."""
         windows = (work(part, fit) for part, fit in self.windows())
         total = next(windows)
         for found in windows:
@@ -89,7 +89,7 @@ class DiskDatafit(Datafit):
 
     @property
     def core(self) -> NoReturn:
-        """There is none: the core reads windows."""
+        """Raises an error: the core can read only windows of these rows."""
         raise InputError(
             f"this needs all rows in memory, and those of {self.rows.reader.folder} lie on disk; "
             f"open_shards(folder, memory={self.rows.bytes}) or more takes them into memory"
@@ -102,7 +102,7 @@ class DiskDatafit(Datafit):
 
     @cached_property
     def _bare(self) -> Datafit:
-        """The samples without features: what depends on targets and margins alone."""
+        """The samples without features, for computations from targets and margins alone."""
         nothing = Rows(
             read_only(np.empty((self.n, 0))),
             read_only(np.empty(0, np.uint32)),
@@ -116,7 +116,7 @@ class DiskDatafit(Datafit):
 
     @cached_property
     def _last(self) -> dict[str, Any]:
-        """The last point at which a pass took value and gradient, and both."""
+        """The last point at which a pass computed value and gradient, and both of these."""
         return {}
 
     def value(self, x: Array) -> float:
@@ -131,7 +131,7 @@ class DiskDatafit(Datafit):
         return known is not None and np.array_equal(known, x)
 
     def _at(self, x: Array) -> dict[str, Any]:
-        """Value and gradient at x, by one pass unless it was made. Whoever makes it, the bits are the same."""
+        """Value and gradient at x, by one pass unless they are known. The bits do not depend on which pass computed them."""
         if not self._is_last(x):
             self.slopes(x)
         return self._last
@@ -153,7 +153,7 @@ class DiskDatafit(Datafit):
         return found
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
-        """Slopes and mean gradient, and on the way the value, which is kept for this x."""
+        """Slopes and mean gradient. The pass also computes the value, which is kept for this x."""
         table, value = np.empty((self.n, *self.outputs)), 0.0
         mean, at_once = np.zeros(self.shape), self.reads_once
         for part, fit in self.windows():
@@ -169,11 +169,11 @@ class DiskDatafit(Datafit):
 
     @property
     def reads_once(self) -> bool:
-        """Whether the core computes value, slopes and gradient in one reading of a row, with curvatures beside them."""
+        """Whether the core computes value, slopes, curvatures and gradient in one reading of a row."""
         return type(self.loss).second is not None and not self.outputs and self.threads is None
 
     def _linearised(self, fit: Datafit, x: Array, table: Array) -> tuple[float, Array]:
-        """Fill in the slopes of a window; the mean of its losses, and its mean gradient."""
+        """Fill in the slopes of a window; returns the mean of its losses and its mean gradient."""
         core, x, mean, value = fit.core, fit.checked(x), np.zeros(self.shape), 0.0
         for rows in fit.in_turn():
             margins, curvatures = np.empty((2, rows.end - rows.begin))
@@ -184,7 +184,7 @@ class DiskDatafit(Datafit):
         return value / fit.n, mean
 
     def remember(self, x: Array, value: float, gradient: Array) -> None:
-        """Keep what a pass has found on its way: Σ_i w_i·l(a_iᵀx + b, y_i), and (1/n) times its gradient."""
+        """Keep the value Σ_i w_i·l(a_iᵀx + b, y_i) and (1/n) times its gradient, which another pass has computed."""
         self._last.update(x=x.copy(), value=value, gradient=gradient.copy())
 
     def combined(self, slopes: Array) -> Array:
@@ -198,7 +198,7 @@ class DiskDatafit(Datafit):
 
     @cached_property
     def column_squares(self) -> Array:
-        self.margins(np.zeros(self.shape))  # any pass finds them on its way
+        self.margins(np.zeros(self.shape))  # any pass computes them too
         found: Array = vars(self)["column_squares"]
         return found
 
@@ -281,7 +281,7 @@ class DiskDatafit(Datafit):
         prox_step: float = 0.0,
         form: Form = NO_PENALTY,
     ) -> None:
-        """Steps over the visits, in place. A batch that goes on in another window is cut in two there."""
+        """Steps over the visits, in place. A batch that extends into the next window is cut in two."""
         for part in self.parts(visits):
             if (
                 batch > 1
@@ -315,9 +315,9 @@ class DiskDatafit(Datafit):
         prox_step: float = 0.0,
         form: Form = NO_PENALTY,
     ) -> None:
-        """Steps along clipped gradients with noise. Of a batch that goes on in another window, each window adds its sum to the noise.
+        """Steps along clipped gradients with noise. If a batch extends into the next window, its sum so far is added to its noise.
 
-        The noise of a batch is added once, with its last samples, and until then x stays where it is.
+        The noise of a batch is added once, with its last samples; until then x does not change.
         """
         begun, k = Begun(noise), 0
         for part in self.parts(visits):
@@ -354,7 +354,7 @@ class DiskDatafit(Datafit):
     # --- other samples, other features ---------------------------------------------------------
 
     def fits_in(self, kept: AnyArray) -> bool:
-        """Whether the rows fit into memory in these features alone, a mask or numbers of features."""
+        """Whether the rows fit into memory with these features alone, given as a mask or as numbers."""
         each = (0 if self.rows.unit else self.rows.dtype.itemsize) + (0 if self.rows.dense else 4)
         stored = (
             int(self.column_counts[kept].sum())
@@ -364,7 +364,7 @@ class DiskDatafit(Datafit):
         return each * stored + 8 * self.n <= self.rows.memory // 2
 
     def columns(self, kept: Visits) -> Datafit:  # type: ignore[override]
-        """The same samples in these features alone, in memory, where they fit."""
+        """The samples with these features alone, in memory; an error if they do not fit."""
         if not kept.size:
             return self._bare
         if not self.fits_in(kept):
@@ -388,7 +388,7 @@ class DiskDatafit(Datafit):
         return self._local(self.rows.glance(pieces), targets, weights, offsets)
 
     def take(self, order: Visits) -> Self:
-        """The samples of this order, which must rise; in memory where they fit."""
+        """The samples with these numbers, which must rise; in memory if they fit."""
         weights = self.weights[order] if self.weights.size else self.weights
         offsets = self.offsets[order] if self.offsets.size else self.offsets
         return self._on(self.rows[order], self.targets[order], weights, offsets)
@@ -406,12 +406,12 @@ class DiskDatafit(Datafit):
         return found  # type: ignore[no-any-return]
 
     def identity(self) -> str:
-        """By the checksums of the files: no row is read for it."""
+        """A digest of the rows from the checksums of the files, without reading any row."""
         return digest(*self.rows.identity, self.features, self.bias, self.rows.window_rows)
 
 
 class Begun:
-    """Rows of noise, the next one with the sum over the samples of a batch that were in earlier windows."""
+    """Rows of noise; the sum over the samples of a batch in earlier windows is added to the next row."""
 
     def __init__(self, noise: Noise) -> None:
         self._noise, self._first = noise, np.zeros(1)
@@ -433,7 +433,7 @@ def _joined_ones(parts: list[Rows]) -> Rows:
 
 
 def on_disk(fit: Datafit) -> DiskDatafit:
-    """The same samples, for code that is reached only where their rows are in files."""
+    """The samples, checked to have their rows in files."""
     if not isinstance(fit, DiskDatafit):
         raise TypeError(f"the rows are in memory: {fit!r}")
     return fit
@@ -443,7 +443,7 @@ def datafit_on(
     rows: Rows | Shards, targets: AnyArray, weights: Array, loss: Loss, bias: bool, features: int,
     outputs: tuple[int, ...], offsets: Array,
 ) -> Datafit:  # fmt: skip
-    """The samples with their loss: rows on disk that fit into memory are read there."""
+    """The samples with their loss; rows on disk that fit into memory are read into it."""
     if isinstance(rows, Rows):
         return Datafit(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)
     if rows.fits:

@@ -1,4 +1,4 @@
-"""Visits to rows on disk, cut into segments whose rows fit into a window."""
+"""Cuts visits to rows on disk into segments whose rows fit into a window."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from reshuffle.shards import Shards
 
 Visits = NDArray[np.uint32]
 FEWEST = 1 << 12
-"""Visits that are looked at together at least, so that short windows do not take a call of numpy for each visit."""
+"""The fewest visits that are examined together, so that short windows do not need a call of numpy for each visit."""
 WASTE = 2.0
-"""An order may read the files this many times in an epoch, as one does whose windows begin and end inside shards."""
+"""An order that reads the files more often than this in an epoch is refused; windows that begin and end inside shards read some pieces twice."""
 
 
 class Segment(NamedTuple):
@@ -46,7 +46,6 @@ class WindowPart(NamedTuple):
         return found
 
     def scatter(self, part: AnyArray, table: AnyArray) -> None:
-        """Put the entries back."""
         for whole, local in self.stretches:
             whole.of(table)[...] = local.of(part)
 

@@ -98,8 +98,8 @@ _HELD: ContextVar[Held | None] = ContextVar("held", default=None)
 def held_warnings() -> Iterator[Held]:
     """Collect warnings of this package in the list that is yielded, instead of showing them.
 
-    For a layer that gives the same warning in its own words. Other threads are not affected, which is more than
-    ``warnings.catch_warnings`` can promise.
+    For a layer that gives the same warning in its own words. Unlike ``warnings.catch_warnings``, it does not affect other
+    threads.
     """
     held: Held = []
     token = _HELD.set(held)

@@ -1,8 +1,8 @@
 """Atomic writing, after which a reader finds either the old file or the new one, complete; and reading of regular files only.
 
-Writing goes to a fresh temporary file beside the target, which nobody else can have made or opened, and which
-takes the target's place when all of it has reached the disk. Its writer holds a lock on it: a temporary file
-without one was left behind by a process that was killed, and the next writer of the same target removes it.
+A new temporary file is written beside the target; nobody else can have made or opened it, and it replaces the
+target when all of it has reached the disk. Its writer holds a lock on it: a temporary file without a lock was
+left behind by a process that was killed, and the next writer of the same target removes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ctrl-C and time limits take effect between two calls of a kernel, so each call does a bounded amount of work.
+"""Bounds the work of each call of a kernel, so that Ctrl-C and time limits take effect soon.
 
-Python handles a signal when a kernel returns. Time limits are checked in the same places (``listen``): an epoch that
-is still going on when time is up is left, and the run ends where the epoch before it did.
+Python handles a signal when a kernel returns. Time limits are checked at the same points (``listen``): when time is up,
+the current epoch is abandoned, and the run ends with the result of the epoch before.
 """
 
 from __future__ import annotations

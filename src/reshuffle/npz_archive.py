@@ -2,8 +2,8 @@
 
 Reading a file from any source gives the arrays that were saved, or raises ``InputError``:
 
-- it must be a regular file, its members uncompressed and no larger together than the file is, so that what is
-  allocated lies there (a bomb is refused by its header);
+- it must be a regular file, its members uncompressed and together no larger than the file, so that no more is
+  allocated than the file holds (a zip bomb is refused by its header);
 - headers of arrays are matched against the one form that numpy writes, never evaluated, and ``headers`` gives
   names, shapes and types before any array is read;
 - the member ``sha256`` is that of all others, their names and order included.
@@ -52,7 +52,6 @@ class Header(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The size of the array in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 

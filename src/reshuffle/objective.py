@@ -35,11 +35,11 @@ class Objective(ABC):
     ridge: float = 0.0
     """f contains (ridge/2)‖x[:features]‖²."""
     taken_by: ClassVar[str] = "FedRR, ExactFedRR or FISTA"
-    """Solvers for a problem that is no finite sum, for a message."""
+    """Solvers for a problem that is not a finite sum, for a message."""
 
     @property
     def features(self) -> int:
-        """The rows of x that ψ and the ridge see."""
+        """The number of rows of x on which ψ and the ridge depend."""
         return self.shape[0]
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Objective(ABC):
     """Whether ``recedes`` can be true for this loss."""
 
     receding: str = "every row is fitted, twice the coefficients fit it better (the classes are separable and unpenalised)"
-    """What it means that it recedes, for a message."""
+    """The meaning of ``recedes``, for a message."""
 
     def recedes(self, x: Array) -> bool:
         """Whether every f_i is known to decrease along tx for all t ≥ 1, so that f has no minimum in that direction."""
@@ -97,8 +97,8 @@ class Objective(ABC):
     ) -> Approximate:
         """``prox`` or ``prox_with_ridge``, with a warm start and a requested gap if it is found by iterations.
 
-        With k = 1 + step·ridge the objective of the one is k times that of the other and a constant: so
-        are their gaps.
+        With k = 1 + step·ridge the objective of the second is k times that of the first plus a constant, so
+        its gap is k times that of the first.
         """
         shrink = 1.0 + step * self.ridge if with_ridge else 1.0
         point, length = self._shrunk(x, step) if with_ridge else (x, step)
@@ -125,7 +125,7 @@ class Objective(ABC):
 
     @property
     def strong_convexity(self) -> float:
-        """μ of P as far as it is known beforehand: the ridge plus μ of ψ.
+        """A lower bound of μ of P that is known beforehand: the ridge plus μ of ψ.
 
         An intercept is not penalised, so μ is that of the other coordinates.
         """
@@ -245,8 +245,8 @@ class FiniteSum(Objective):
         """x ← x - step·average·(Σ_{i in batch} clip_C(∇f_i(x)) + noise_k + share·ridge·x), batch after batch, in place.
 
         clip_C(g) = g·min(1, C/‖g‖), over all unknowns; ∇f_i is without the ridge here, which is not clipped. Batch k
-        ends before visit ``ends[k]``, may be empty, and has the next row of the noise. ``share`` is the mean length of a batch: were
-        the ridge that of its own length, the model would tell this length. A gradient that is not a number counts as zero.
+        ends before visit ``ends[k]``, may be empty, and has the next row of the noise. ``share`` is the mean length of a batch: a
+        ridge in proportion to its own length would reveal this length. A gradient that is NaN counts as zero.
         """
         start, features = 0, slice(self.features)
         for stop in ends.tolist():
@@ -261,7 +261,7 @@ class FiniteSum(Objective):
             start = stop
 
     def weighted(self, factor: float) -> FiniteSum:
-        """The same sum with all losses multiplied by a factor."""
+        """The sum with all losses multiplied by a factor."""
         raise InputError(f"{type(self).__name__} cannot weigh its functions beside other clients'")
 
     # --- slopes: what is remembered of a gradient ---------------------------------------------------
@@ -324,7 +324,7 @@ class FiniteSum(Objective):
         return self.take(np.zeros(1, dtype=np.uint32))
 
     def take(self, order: Visits) -> FiniteSum:
-        """The same functions in another order (repetitions allowed), laid out in that order."""
+        """The functions in the given order (repetitions allowed), stored in that order."""
         return Reordered(self, order)
 
     def __init_subclass__(cls) -> None:

@@ -1,4 +1,4 @@
-"""Any finite sum, given by Python functions."""
+"""A problem that is a finite sum of functions given in Python."""
 
 from __future__ import annotations
 

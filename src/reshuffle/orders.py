@@ -1,4 +1,4 @@
-"""The order in which the samples are visited, and how often each is visited (importance copies)."""
+"""Orders in which the samples are visited, and importance copies, which are visited several times."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Reshuffle:
 class ShuffleOnce:
     """One permutation for all epochs: the SO of ProxSO and FedSO.
 
-    The rows are stored in that order, so that epochs read the memory straight through. That is one
-    copy of the data; ``store=False`` visits them where they lie instead.
+    The rows are copied once in that order, so that epochs read the memory sequentially;
+    ``store=False`` avoids the copy.
     """
 
     store: bool = True
@@ -74,9 +74,9 @@ class Cyclic:
 class Allocation:
     """Balls and bins: in each epoch every sample draws one of the ⌈n/b⌉ steps, independently of the others.
 
-    Batches differ in length, with b samples on average, and some may be empty. For ``privacy.SampleLevel`` alone: the
-    draws are made with random numbers of the system, not with those of the run's seed, since ε is smaller than that of
-    other orders only as long as nobody knows the step of a sample.
+    Batches differ in length, with b samples on average, and some may be empty. It is for ``privacy.SampleLevel`` only. The
+    draws use random numbers of the system instead of the run's seed, since ε is smaller than that of other orders only
+    if nobody knows the step of a sample.
     """
 
     fixed: ClassVar[bool] = False
@@ -194,7 +194,7 @@ def order_on(order: Order, fit: Datafit | None) -> Order:
 
 
 def in_windows(order: Order, fit: Datafit | None) -> Order:
-    """The same for visits that are drawn once and kept: on disk ``ShuffleOnce`` stands for ``Windows``, too."""
+    """``order_on`` for visits that are drawn once and kept: on disk ``ShuffleOnce`` is also replaced by ``Windows``."""
     once = fit is not None and fit.on_disk and isinstance(order, ShuffleOnce)
     return order_on(Reshuffle() if once else order, fit)
 

@@ -1,4 +1,4 @@
-"""Traces as pictures."""
+"""Plots traces, splits and paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data, a loss and a penalty: the finite sum that regularised learning minimises."""
+"""The problem of regularised learning: a finite sum given by data, a loss and a penalty."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from reshuffle.validation import (
 )
 
 CLEAR = 1e-9
-"""Rounding cannot change the sign of a margin above this share of the largest one."""
+"""The sign of a margin is certain, in spite of rounding, if it exceeds this share of the largest one."""
 
 
 class Problem(FiniteSum):
@@ -48,24 +48,24 @@ class Problem(FiniteSum):
     Parameters
     ----------
     X : matrix, rows are samples: a C-ordered array or a CSR matrix, float64 or float32, or the X of
-        ``datasets.open_shards``, whose rows stay on disk. It is used
-        where it lies, never copied, also when it is read-only or memory-mapped. Other layouts and
-        types are converted once, with a ``ConversionWarning`` where that copies float data.
-        64-bit CSR indices are narrowed to 32 bits where they fit.
-    y : targets, as the loss takes them: -1/+1 (or 0/1), real numbers, or classes 0 … K-1. For ``Squared``
+        ``datasets.open_shards``, whose rows stay on disk. It is never copied, also if it is
+        read-only or memory-mapped. Other layouts and types are converted once, with a
+        ``ConversionWarning`` if that copies float data. 64-bit CSR indices are narrowed to
+        32 bits if they fit.
+    y : targets in the form for the loss: -1/+1 (or 0/1), real numbers, or classes 0 … K-1. For ``Squared``
         also a matrix with a column per output; the unknown then has as many columns.
     loss : a loss of ``reshuffle.losses``, or your own; logistic by default.
     penalty : ψ, any object with ``value(x)`` and ``prox(x, step)``; none by default.
     ridge : adds (ridge/2)‖x‖² to each f_i. On sparse rows this does not make a step more expensive.
     sample_weight : one non-negative weight per row. The objective is the weighted mean of the losses,
         w_i = n·sample_weight_i/Σ sample_weight; gradients and L_i carry the same factor.
-    offset : one known number o_i per row, which is added to the margin; zeros where not given. The coefficients
-        explain what is left.
+    offset : one known number o_i per row, which is added to the margin; by default 0. The coefficients
+        explain the rest.
     exposure : one positive number e_i per row, such as years under risk: the offset log(e_i), for losses whose mean
         is the exponential of the margin (``Poisson``, ``Gamma``, ``Tweedie``, …). The targets are then totals, not
-        rates, and weights stay as they are, as in the GLM of statsmodels. Both may be given: they add up.
+        rates, and weights do not change, as in the GLM of statsmodels. If offset and exposure are given, they add up.
     fit_intercept : adds b, the last entry (row, for a matrix unknown) of x. Neither the penalty nor
-        the ridge sees it.
+        the ridge includes it.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class Problem(FiniteSum):
 
     @property
     def offsets(self) -> Array:
-        """The o_i that are added to the margins, with the logarithms of exposures; empty where all are 0."""
+        """The o_i that are added to the margins, including logarithms of exposures; empty if all are 0."""
         return self.datafit.offsets
 
     @property
@@ -188,13 +188,13 @@ class Problem(FiniteSum):
         return self.with_datafit(fit.on_samples(fit.rows, fit.targets, weights, fit.offsets))
 
     def with_datafit(self, datafit: Datafit) -> Problem:
-        """The same loss, penalty and ridge on other samples."""
+        """The problem with the loss, penalty and ridge of this one on other samples."""
         other = copy(self)  # Cached values are left out: see ``__getstate__``.
         other.datafit = datafit
         return other
 
     def with_penalty(self, penalty: Penalty) -> Problem:
-        """The same f with another penalty; its smoothness, which no penalty changes, is computed once for both."""
+        """The problem with another penalty; the smoothness of f is computed once for both problems."""
         other = keep(self.with_datafit(self.datafit), smoothness=self.smoothness)
         other.penalty = penalty
         return other
@@ -216,7 +216,7 @@ class Problem(FiniteSum):
         return out
 
     def margins(self, x: Array) -> Array:
-        """a_iᵀx + b for every row, without the offsets: what a prediction is made of."""
+        """a_iᵀx + b for every row, without the offsets, for predictions."""
         return self.datafit.margins(x)
 
     @property
@@ -420,7 +420,7 @@ class Problem(FiniteSum):
 
 
 def as_problem(given: FiniteSum) -> Problem:
-    """The same, for code that is reached only where f is a loss of rows."""
+    """The problem, checked to be one whose f is a loss of rows."""
     if not hasattr(given, "datafit"):
         raise TypeError(f"the losses of rows are needed, got {type(given).__name__}")
     return cast(Problem, given)

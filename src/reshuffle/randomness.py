@@ -1,7 +1,7 @@
-"""Every random choice of the package: a pure function of the seed and of where it is used.
+"""Generators for every random choice of the package: a pure function of the seed and of the use.
 
-No generator is carried along. The permutation of epoch t comes from the seed and t alone, so a
-resumed run, a restarted client or another engine draws the same numbers.
+No generator is part of a run's state. The permutation of epoch t depends on the seed and t alone, so
+a resumed run, a restarted client or another engine draws the same numbers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def generator(seed: int, *stream: int) -> np.random.Generator:
 class Stream:
     """The random numbers of one epoch or round; each client has its own stretch of them.
 
-    ``at(k)`` is a generator that stands at the k-th number, so what a client draws does not depend
-    on which clients drew before it, nor on where they did.
+    ``at(k)`` is a generator that begins with the k-th number, so a client's draws do not depend on
+    which clients drew before it, or where.
     """
 
     def __init__(self, seed: int, *stream: int) -> None:

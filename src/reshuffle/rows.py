@@ -1,6 +1,6 @@
 """The data matrix: dense rows, CSR rows, or CSR rows whose values are all 1.
 
-With the kernels, this is the only code that knows one layout from another.
+Only this module and the kernels distinguish the layouts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reshuffle.validation import read_only
 PIECE = 1 << 14
 """Values are compared this many at a time, so that they stay in the first-level cache."""
 UNIT = read_only(np.empty(0, dtype=np.bool_))
-"""The empty array that stands for values which are all 1."""
+"""The empty array that stands for values that are all 1."""
 ABSENT = np.uint32(2**32 - 1)
 """The new index of a column that is not kept: the largest 32-bit number, which no column has."""
 
@@ -152,5 +152,5 @@ class Rows(NamedTuple):
             native.csr_squared_norms(self.values, self.indptr, out)
 
     def read_only(self) -> Rows:
-        """The same arrays, read-only; a copy from another process has to be made so."""
+        """These rows with read-only arrays; needed for copies from another process."""
         return Rows(*map(read_only, self))

@@ -32,7 +32,7 @@ class RunCache:
             raise InputError(f"folder {folder} cannot be created: {error}") from None
 
     def solve(self, label: str, solver: Any, problem: Objective, **options: object) -> Result:
-        """``solver.solve(problem)``, or what it returned the last time."""
+        """``solver.solve(problem)``, or its stored result."""
         known = self.find(label, solver, problem)
         if known is not None:
             return known
@@ -51,7 +51,6 @@ class RunCache:
         return result
 
     def path(self, label: str, solver: object, problem: Objective) -> Path:
-        """The file of a run."""
         about = digest(
             solver, dict(problem.fingerprint), _own_code(solver), _own_code(problem), sources()
         )

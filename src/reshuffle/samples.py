@@ -45,7 +45,7 @@ class Samples:
     """Rows a_i of a matrix with targets y_i, weights w_i, offsets o_i and a loss.
 
     ``weights`` is empty if all w_i are 1. With ``bias`` the last entry (row) of x is b. Margins z_i = a_iᵀx + b
-    are without the offsets, and so linear in x; the loss of row i is l(z_i + o_i, y_i).
+    do not include the offsets, so that they are linear in x; the loss of row i is l(z_i + o_i, y_i).
     """
 
     rows: Rows
@@ -60,7 +60,7 @@ class Samples:
     """The number of threads for passes over all rows in storage order. If given, sums are made of pieces of a fixed size, in
     order, so that the bits do not depend on the number; otherwise they are made in one piece."""
     offsets: Array = field(default_factory=lambda: NO_OFFSETS)
-    """One o_i for each row; empty where all are 0."""
+    """One o_i for each row; empty if all are 0."""
 
     @property
     def n(self) -> int:
@@ -163,7 +163,7 @@ class Samples:
     # --- other samples, other features ---------------------------------------------------------
 
     def take(self, order: Visits) -> Self:
-        """The same samples in the given order, stored in that order (a copy of the rows)."""
+        """The samples in the given order, stored in that order (a copy of the rows)."""
         weights = self.weights[order] if self.weights.size else self.weights
         offsets = self.offsets[order] if self.offsets.size else self.offsets
         return self.on_samples(self.rows.take(order), self.targets[order], weights, offsets)
@@ -177,7 +177,7 @@ class Samples:
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """The samples of all parts, one after the other (copied, their weights as they are)."""
+        """The samples of all parts, one after the other (a copy; weights are not changed)."""
         targets = np.concatenate([part.targets for part in parts])
         weights = np.concatenate([part.weights for part in parts])
         offsets = np.concatenate([part.own_offsets() for part in parts])
@@ -186,22 +186,22 @@ class Samples:
         return parts[0].on_samples(rows, targets, weights, offsets)
 
     def on_samples(self, rows: Rows, targets: AnyArray, weights: Array, offsets: Array) -> Self:
-        """The same loss on other samples (their weights as they are, not normalised again)."""
+        """The loss on other samples, whose weights are not normalised again."""
         return replace(
             self, rows=rows, targets=read_only(targets), weights=read_only(weights), offsets=read_only(offsets)
         )  # fmt: skip
 
     def own_offsets(self) -> Array:
-        """One offset for each row, zeros where there are none."""
+        """One offset for each row, zeros if there are none."""
         return self.offsets if self.offsets.size else np.zeros(self.n)
 
     def predictors(self, x: Array) -> Array:
-        """What the losses are functions of: a_iᵀx + b + o_i for every row."""
+        """The arguments of the losses: a_iᵀx + b + o_i for every row."""
         margins: Array = self.margins(x)  # type: ignore[attr-defined]
         return margins + self.offsets if self.offsets.size else margins
 
     def columns(self, kept: Visits) -> Self:
-        """The same samples in these features only; an intercept stays (a copy of the rows)."""
+        """The samples with these features only, and the intercept (a copy of the rows)."""
         rows = self.quick.columns(kept, self.features)
         other = replace(self, rows=rows, features=int(kept.size))
         computed = {"column_counts", "column_squares"} & vars(self).keys()

@@ -1,4 +1,4 @@
-"""Step sizes: once bound to a problem, pure functions from the epoch to γ."""
+"""Schedules of step sizes, which become pure functions from the epoch to γ once bound to a problem."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Setting:
     strong_convexity: float
     """μ."""
     contraction: float
-    """a = μ_f + 2μ_ψ: an epoch brings ‖x - x*‖² down by 1 + γan, up to O(γ³)."""
+    """a = μ_f + 2μ_ψ: an epoch divides ‖x - x*‖² by 1 + γan, up to O(γ³)."""
     steps: float
     """n, the number of gradient steps in an epoch."""
     epochs: int
@@ -153,7 +153,7 @@ class Custom:
 
 
 StepGiven = Step | Schedule | float | None
-"""What a solver takes as its step: a number, a schedule, a function of the epoch, or None for the default."""
+"""The argument ``step`` of a solver: a number, a schedule, a function of the epoch, or None for the default."""
 
 
 def check_step(step: object) -> Step:

@@ -44,7 +44,7 @@ class Trace(Mapping[str, Array]):
     ``epoch``, ``objective`` (P(x)), ``gradients`` (evaluations of some ∇f_i), ``prox_evals``,
     ``seconds`` (without evaluation and compilation), ``step`` (γ of the last epoch) and
     ``gap`` or ``relative_mapping``, with which ``tol`` is compared (NaN if it was not checked).
-    ``header`` holds what the method chose by itself.
+    ``header`` holds the choices that the method made by itself.
 
     Examples
     --------
@@ -64,7 +64,6 @@ class Trace(Mapping[str, Array]):
             raise InputError("the columns of a trace must have equal lengths")
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Add one row."""
         columns = self._columns
         if not columns:
             columns.update((name, []) for name in row)
@@ -162,7 +161,7 @@ class Result:
 
     @property
     def privacy(self) -> Guarantee | None:
-        """(ε, δ) of all models of the run, the neighbouring relation and what was assumed; None for a run without privacy."""
+        """(ε, δ) of all models of the run, the neighbouring relation and the assumptions; None for a run without privacy."""
         text = self.trace.header.get("privacy")
         return None if text is None else Guarantee.from_text(text)
 
@@ -287,7 +286,6 @@ def under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
 
 
 def _texts(given: object) -> dict[str, str]:
-    """A dict of texts from JSON, checked."""
     if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
         raise ValueError("what it says about the run is no list of texts")
     return given

@@ -25,8 +25,8 @@ class TwiceDifferentiable(Objective):
 
         ``|d/dt vᵀ∇²f(x + tv)v| ≤ R(v)·vᵀ∇²f(x + tv)v``,    R(v) ≤ reach(V)·‖u‖ for v = Vu.
 
-    The partial likelihood of Cox's model is one. f may be bounded below by a number that is known (``least``),
-    and f*(αs) ≤ α f*(s) - (1 - α)·least then gives a dual point.
+    An example is minus the log partial likelihood of Cox's model. With a known lower bound ``least`` of f,
+    f*(αs) ≤ α f*(s) - (1 - α)·least gives a dual point.
     """
 
     taken_by: ClassVar[str] = "ProxNewton or FISTA"
@@ -34,7 +34,7 @@ class TwiceDifferentiable(Objective):
     """A lower bound of f, which f approaches as closely as its data allow."""
 
     varying: NDArray[np.bool_]
-    """The features that f depends on: along the others its slope is zero, along these it has curvature, even if rounding leaves little of it."""
+    """The features on which f depends. Along the others its slope is zero; along these f has curvature, even if rounding hides most of it."""
 
     @abstractmethod
     def expand(self, x: Array) -> FirstOrder:

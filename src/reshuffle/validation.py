@@ -13,7 +13,7 @@ CHUNK = 1 << 20
 
 
 def read_only(array: AnyArray) -> AnyArray:
-    """A read-only view: kernels get one type of array, whatever the user gave."""
+    """A read-only view, so that kernels always get one type of array."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view

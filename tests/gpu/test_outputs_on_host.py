@@ -212,7 +212,7 @@ def test_penalties_that_several_outputs_do_not_have_there_are_refused(device: Ho
     for problem, said in (
         (softmax(X, y, penalty=rs.penalties.L1(0.1)), "at most 4000 coordinates"),
         (softmax(X, y), "at most 4000 coordinates"),
-        (softmax(few, y, penalty=rs.penalties.NuclearNorm(0.1)), "solver of models"),
+        (softmax(few, y, penalty=rs.penalties.NuclearNorm(0.1)), "not supported on a device"),
     ):
         with pytest.raises(rs.InputError, match=said):
             solver.solve(problem)

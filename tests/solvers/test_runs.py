@@ -250,9 +250,7 @@ def test_divergence_names_the_step_and_suggests_one(step: float) -> None:
 
 def test_warning_when_the_prox_wipes_out_the_iterate() -> None:
     strong = problem(penalty=rs.penalties.L1(0.05))
-    with pytest.warns(
-        rs.StepWarning, match=r"took away 100% of the iterate.*ExactProxRR"
-    ) as caught:
+    with pytest.warns(rs.StepWarning, match=r"removed 100% of the iterate.*ExactProxRR") as caught:
         rs.ProxRR(step=1.0, epochs=2).solve(strong)
     assert caught[0].filename == __file__  # it points at the line above
     found = re.search(r"try step=(\S+) or smaller", str(caught[0].message))

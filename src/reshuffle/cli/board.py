@@ -18,7 +18,7 @@ MOST = 25  # Lines of the table: more would not fit on a screen.
 
 @dataclass
 class SiteLine:
-    """What the table shows of one client."""
+    """The entries of the table for one client."""
 
     name: str
     samples: int | None = None

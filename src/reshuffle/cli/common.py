@@ -1,4 +1,4 @@
-"""What all commands share: exit codes, errors as sentences, ``--json`` and ``--quiet``."""
+"""Common parts of all commands: exit codes, errors as sentences, ``--json`` and ``--quiet``."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command writes its findings: tables for people, or one JSON document for programs."""
+    """Writes the results of a command: tables for people, or one JSON document for programs."""
 
     json: bool = False
     quiet: bool = False
@@ -127,18 +127,15 @@ class Output:
         self.console.print(shown, soft_wrap=True, highlight=False, markup=False)
 
     def note(self, text: str) -> None:
-        """Print a remark on standard error."""
         if not self.quiet:
             click.echo(f"Note: {text}", err=True)
 
     def document(self, found: object) -> None:
-        """Print one JSON document, for programs."""
         if self.json:
             click.echo(json.dumps(as_json(found), indent=1, ensure_ascii=False))
 
     @property
     def live(self) -> bool:
-        """Whether to show progress."""
         return not (self.json or self.quiet)
 
 

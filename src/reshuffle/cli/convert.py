@@ -1,4 +1,4 @@
-"""``reshuffle convert``: a file into a folder of shards, with a progress bar."""
+"""``reshuffle convert``: converts a file to a folder of shards, with a progress bar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reshuffle.shards import is_shard_folder, read_manifest
 
 
 def run(data: str, folder: Path, how: Conversion, progress: bool, output: Output) -> None:
-    """Convert, and print what the folder then holds."""
+    """Convert, and print the contents of the folder."""
     before = read_manifest(folder).rows if is_shard_folder(folder) else 0
     if before:
         output.note(f"{folder} has {counted(before, 'row', 'rows')} of an earlier run, which stay")

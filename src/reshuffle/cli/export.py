@@ -1,4 +1,4 @@
-"""``reshuffle export``: the encoder and the model as one ONNX graph, checked against ``predict``."""
+"""``reshuffle export``: writes the encoder and the model as one ONNX graph, checked against ``predict``."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ METHODS: dict[str, type[FederatedSolver]] = {
     "newton": FedNewton,
 }
 SAMPLED = ("fedrr", "local-sgd")
-"""Methods of steps along samples, which have a batch size, a step that decreases, and privacy."""
+"""Methods with steps on samples, which have a batch size, a decreasing step, and privacy."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,6 @@ def run(options: Options, output: Output) -> int:
 def _document(
     result: FederatedResult, model: Linear, board: Board, options: Options
 ) -> dict[str, object]:
-    """The JSON document of the run."""
     ended = {"message": result.message, "digest": result.digest, "out": options.out}
     files = {"model": options.out / "model.npz", "report": options.out / "report.html"}
     quality = result.held_out.table or None
@@ -152,7 +151,6 @@ def _document(
 def _about(
     options: Options, problem: Federation | Sites, result: FederatedResult, seconds: float
 ) -> dict[str, str]:
-    """The settings of the run, for the report."""
     split = {} if isinstance(problem, Sites) else {"split": f"{options.split}, to try things out"}
     return {
         "sites": options.data,
@@ -178,7 +176,7 @@ def _problem(options: Options) -> tuple[Federation | Sites, Learned | None]:
 
 
 def _level(options: Options) -> Level | None:
-    """The level of privacy, with what else must be given in numbers for it."""
+    """The level of privacy, after checking that the numbers it needs are given."""
     sites = is_sites(options.data)
     table, l2 = privacy_table(options.data) if sites else (None, options.l2)
     level = options.private.level(table)
@@ -204,12 +202,11 @@ def _level(options: Options) -> Level | None:
 
 
 def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSolver:
-    """The method with its settings."""
     private, sampled = options.private, options.method in SAMPLED
     step = private.step or (InverseTime() if sampled else None)
     more: dict[str, Any] = {"transport": options.transport}
     if options.method == "exact" and options.transport != "float64":
-        # A process that resumes the run has none of the clients' residuals: they begin anew.
+        # A process that resumes the run does not have the clients' residuals, so the clients begin anew.
         more |= {"state": "clients", "on_lost": "restart"}
     elif options.method == "exact" and secure:
         more |= {"state": "clients"}

@@ -66,5 +66,4 @@ def keys(folder: Path, sites: tuple[str, ...], output: Output) -> None:
 
 
 def _fingerprint(path: Path) -> str:
-    """The sha256 of a public key's file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:SHOWN]

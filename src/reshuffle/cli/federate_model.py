@@ -1,4 +1,4 @@
-"""The files of a run over clients, by the command and by Flower alike."""
+"""Writes the files of a run over clients, for the command and for Flower."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reshuffle.report import federated_page
 from reshuffle.report.words import data_table
 
 RUN = ("checkpoint.npz", "result.npz", "model.npz")
-"""The files that show that a folder holds a run."""
+"""A folder with one of these files holds a run."""
 LONGEST = 80
 """A feature's name is shown up to this many characters."""
 

@@ -1,4 +1,4 @@
-"""A picture of a federated run: the gap to its best value, and the part of each client."""
+"""Draws a federated run: the gap to its best value, and each client's samples and loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LETTERS = 14  # Characters of a client's name below its bar.
 
 
 def draw(trace: Trace, clients: Sequence[ClientTally], path: Path) -> None:
-    """P(x) - P(best) on a logarithmic axis; each client's samples, and its loss at the end, as far as they are known."""
+    """P(x) - P(best) on a logarithmic axis; each client's samples, and its final loss if known."""
     import matplotlib
 
     matplotlib.use("Agg")

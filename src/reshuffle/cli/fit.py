@@ -1,4 +1,4 @@
-"""``reshuffle fit`` and ``reshuffle path``: a file in, a model and a page out."""
+"""``reshuffle fit`` and ``reshuffle path``: fit a file, and write a model and a page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(
     out: Path,
     output: Output,
 ) -> int:
-    """Read, fit, write; the exit code."""
+    """Read, fit and write; returns the exit code."""
     for name in ("model.npz", "report.html"):
         check_apart(out / name, file)
     if choices.device is not None:
@@ -89,7 +89,7 @@ def run(
 
 
 def check_card(choices: Choices, cv: bool) -> None:
-    """Refuse a fit on a graphics card that cannot be made there, before a row is read."""
+    """Refuse, before a row is read, a fit that is not possible on the graphics card."""
     if cv or choices.solver != "exact":
         raise InputError("--device is for one fit by --solver exact: leave out --device")
     CudaDevice("--device cuda")
@@ -124,7 +124,7 @@ def _described(file: str, data: Data, task: FitTask, choices: Choices) -> str:
 
 
 def folds_words(task: FitTask, choices: Choices) -> str:
-    """How rows were divided for cross-validation."""
+    """A description of how rows were divided for cross-validation."""
     if choices.time:
         return f"{choices.folds}, in the order of {choices.time}, each judged by later rows"
     if choices.groups:

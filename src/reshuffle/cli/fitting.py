@@ -1,4 +1,4 @@
-"""From options to a model: is the target classes or numbers, which rows are held out, which estimator is fitted?"""
+"""From options to a model: decides whether the target is classes or numbers, which rows are held out, and which estimator is fitted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CLASSES = 20
 
 @dataclass(frozen=True)
 class Choices:
-    """The user's choices of what to fit and how to judge it."""
+    """The user's choices of the model and its evaluation."""
 
     loss: str | None = None
     penalty: str | None = None
@@ -79,11 +79,11 @@ class FitTask:
     """The groups or the times of the rows to learn from."""
     log_target: bool = False
     columns: AnyArray | None = None
-    """The column of each feature, where there are columns."""
+    """The column of each feature, if there are columns."""
     known: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """Offset and exposure of the rows to learn from, where there are some."""
+    """Offset and exposure of the rows to learn from, if there are any."""
     held_known: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """The same of the rows that are held out."""
+    """Offset and exposure of the held-out rows."""
 
     @property
     def held(self) -> int:
@@ -134,7 +134,7 @@ def _classes(y: AnyArray, choices: Choices) -> bool:
 
 
 def are_classes(y: AnyArray, loss: str | None) -> bool:
-    """Whether the target holds classes: as the loss says, otherwise if it is text or has few distinct whole numbers."""
+    """Whether the target holds classes: decided by the loss if it is given, otherwise true for text and for few distinct whole numbers."""
     if loss is not None:
         return split_name(loss)[0] in OF_CLASSES
     if y.dtype.kind not in "fiub":
@@ -215,7 +215,7 @@ def _shared(task: FitTask, choices: Choices) -> dict[str, Any]:
 
 
 def counting(data: Data) -> list[str]:
-    """Columns of numbers that go up by the same amount from row to row."""
+    """Columns of numbers that rise by the same amount from row to row."""
     found, start = [], 0
     for part in getattr(data.encoding, "columns", ()):
         if not hasattr(part, "levels") and data.X.shape[0] > CLASSES:

@@ -1,4 +1,4 @@
-"""``reshuffle flower``: an app for a federation between sites, and keys to try it out."""
+"""``reshuffle flower``: writes an app for a federation between sites, and keys to try it out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line that follows a fit: epoch, objective, certificate, coefficients in use, time left."""
+"""A live line about a fit: epoch, objective, certificate, coefficients in use, time left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reshuffle.trace import Result
 
 
 class LiveLine(AbstractContextManager["LiveLine"]):
-    """A callback that shows the line on standard error, where that is a terminal."""
+    """A callback that shows the line on standard error if that is a terminal."""
 
     def __init__(self, features: int, tol: float, shown: bool) -> None:
         from rich.console import Console
@@ -36,7 +36,6 @@ class LiveLine(AbstractContextManager["LiveLine"]):
             self._status.update(self.text(result, time.perf_counter() - self._start))
 
     def text(self, result: Result, elapsed: float) -> str:
-        """The line after an epoch."""
         measure = "gap" if "gap" in result.trace else "relative_mapping"
         known = result.trace[measure] if measure in result.trace else np.empty(0)
         known = known[~np.isnan(known)]
@@ -52,7 +51,7 @@ class LiveLine(AbstractContextManager["LiveLine"]):
 
 
 def seconds_left(known: Iterable[float], tol: float, elapsed: float) -> float | None:
-    """The estimated time to ``tol``, if the certificate goes on falling by the same factor in the same time."""
+    """The estimated time to ``tol``, if the certificate keeps falling at its present rate."""
     good = [value for value in known if 0 < value < math.inf]
     if len(good) < 2 or tol <= 0 or good[-1] >= good[0]:
         return None

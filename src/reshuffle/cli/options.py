@@ -1,4 +1,4 @@
-"""Options that several commands share, and the objects that are made of them."""
+"""Options of several commands, and the objects made from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ else:
 
 
 class LossName(TextType):
-    """The name of a loss, with its parameters where they are written: tweedie(1.7)."""
+    """The name of a loss, optionally with parameters, such as tweedie(1.7)."""
 
     name = "loss"
 
@@ -125,7 +125,7 @@ def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
 
 
 def separator_of(given: str | None) -> str | None:
-    """Checks that the separator is one character; a tab may be written as \\t."""
+    """Check that the separator is one character; a tab may be written as \\t."""
     found = {"\\t": "\t", "tab": "\t"}.get(given or "", given)
     if found is not None and len(found) != 1:
         raise click.UsageError(f"--separator must be one character, got {given!r}")

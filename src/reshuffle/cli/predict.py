@@ -1,4 +1,4 @@
-"""``reshuffle predict``: reads rows and writes predictions, some at a time."""
+"""``reshuffle predict``: reads rows and writes predictions in pieces."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _check_kept(keep: tuple[str, ...], header: list[str]) -> None:
 def _predictions(
     model: Linear, X: object, proba: bool, shift: Mapping[str, AnyArray]
 ) -> tuple[AnyArray, AnyArray | None]:
-    """Predictions, and probabilities where they are wanted and the model has them."""
+    """Predictions, and probabilities if they are wanted and the model has them."""
     if "exposure" in shift and hasattr(model, "classes_"):
         raise InputError("--exposure is for models of numbers with a log link: give an --offset")
     if proba and hasattr(model, "predict_proba"):

@@ -1,4 +1,4 @@
-"""Differential privacy as options of a command, or as the table [privacy] of a sites.toml."""
+"""Reads settings of differential privacy from options of a command, or from the table [privacy] of a sites.toml."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def privacy_options(*units: str) -> Callable[[Command], Command]:
 
 @dataclass(frozen=True)
 class Private:
-    """What the command was given about privacy and its steps."""
+    """The options about privacy and the steps of a private method."""
 
     unit: str | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class Private:
 
     @classmethod
     def taken(cls, options: dict[str, Any]) -> Private:
-        """These options, taken out of the others."""
+        """Take these options out of all options."""
         settings = {n: v for n in NAMES if (v := options.pop(n, None)) is not None}
         return cls(options.pop("unit"), settings, options.pop("step"), options.pop("batch_size"))
 
     def level(self, table: Mapping[str, object] | None = None) -> Level | None:
-        """The level of the options, or of the table of a file; None where there is neither."""
+        """The level given by the options or by the table of a file; None if there is neither."""
         from reshuffle.errors import InputError
         from reshuffle.privacy import level_of
 

@@ -1,4 +1,4 @@
-"""``reshuffle fit --privacy``: the solver, and what must not be learned from the data without noise."""
+"""``reshuffle fit --privacy``: makes the solver, and refuses settings that would use the data without noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELD_OUT = "rows that were held out are not protected, nor are their scores"
 
 
 def private_solver(private: Private, reading: Reading, choices: Choices, cv: bool) -> ProxRR:
-    """ProxRR with these settings; options that would tell of the data without noise are refused."""
+    """ProxRR with these settings; options that would reveal data without noise are refused."""
     level: Any = private.level()
     if level is None:
         raise InputError("--step and --batch-size are for --privacy: other solvers find their own")
@@ -55,5 +55,5 @@ def check_public_encoding(data: Data) -> None:
 
 
 def with_held_out(spent: Guarantee) -> Guarantee:
-    """The guarantee of a model that was judged by held-out rows."""
+    """The guarantee of a model that was evaluated on held-out rows."""
     return replace(spent, assumed=(*spent.assumed, HELD_OUT))

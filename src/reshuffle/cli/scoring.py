@@ -1,4 +1,4 @@
-"""The quality of predictions where the target is known: ``reshuffle predict --score``."""
+"""Scores predictions whose target is known: ``reshuffle predict --score``."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Scores:
         return numbers, known
 
     def _as_classes(self, numbers: AnyArray) -> AnyArray:
-        """Numbers written as the model's classes are, if these are texts."""
+        """Numbers as texts in the notation of the model's classes, if these are texts."""
         classes = getattr(self.model, "classes_", None)
         if classes is None or classes.dtype.kind in "iuf":
             return numbers
         return np.array(["" if v != v else number_name(v) for v in numbers.tolist()], dtype=object)
 
     def held(self) -> HeldOut | None:
-        """The scores beside those of a constant prediction; None if no target is known."""
+        """The scores and those of a constant prediction; None if no target is known."""
         true = np.concatenate(self._true) if self._true else np.empty(0)
         if not true.size:
             return None

@@ -24,7 +24,7 @@ def heard() -> Iterator[list[int]]:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:
                 old[number] = signal.signal(number, interrupt)
-    except ValueError:  # not the main thread: signals are heard elsewhere
+    except ValueError:  # not the main thread, which alone can handle signals
         pass
     try:
         yield came

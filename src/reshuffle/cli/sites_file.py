@@ -1,4 +1,4 @@
-"""Sites as described by a ``sites.toml``, by a folder that contains one, or by a folder with one data file per site."""
+"""Reads sites from a ``sites.toml``, from a folder that contains one, or from a folder with one data file per site."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
 
 
 def privacy_table(data: str) -> tuple[dict[str, Any] | None, float | None]:
-    """The file's table [privacy], where it has one, and its l2."""
+    """The file's table [privacy], if it has one, and its l2."""
     settings, _ = settings_of(data)
     return settings.get("privacy"), settings.get("l2")
 
 
 def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
-    """λ1 as given and λ2 = L_f/N, which the sites are asked for."""
+    """The given λ1, and λ2 = L_f/N, for which the sites are asked."""
     return ElasticNet(l1, gathered.smoothness.L_f / gathered.n)
 
 
 def _secure(data: str, settings: dict[str, Any]) -> bool | Secure:
-    """Secure sums as the file asks for them; the folder of keys lies beside it."""
+    """The settings of secure sums in the file; the folder of keys lies beside it."""
     given = [name for name in ("threshold", "keys") if name in settings]
     if not settings.get("secure", False):
         if given:

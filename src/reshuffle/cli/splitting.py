@@ -1,4 +1,4 @@
-"""Which rows of a file are held out to judge a model: random ones, whole groups, or the latest."""
+"""Chooses the rows of a file that are held out to evaluate a model: random ones, whole groups, or the latest."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _groups(aside: Mapping[str, AnyArray], name: str) -> AnyArray:
 
 
 def times(aside: Mapping[str, AnyArray], name: str) -> NDArray[np.float64]:
-    """The times of a column: numbers as they are, dates as days."""
+    """The times of a column: numbers unchanged, dates as days."""
     values = _complete(aside, name, "--time", "time")
     if values.dtype != object:
         return values.astype(np.float64)

@@ -68,7 +68,6 @@ def run(
 def _data(
     file: str, reading: Reading, loss: str | None, output: Output
 ) -> tuple[object, AnyArray, str]:
-    """Rows, targets, and the loss for them."""
     if reading.target is None and reading.format in (None, "libsvm") and not is_table(file):
         X, y = datasets.load_libsvm(file, progress=output.live)
         return X, y, loss or "logistic"
@@ -87,7 +86,7 @@ def _data(
 
 
 def to_run(found: list[Prediction], c: Constants) -> str:
-    """The step and the number of epochs to run, and what is proved for them."""
+    """A sentence with the recommended step and number of epochs, and the accuracy proved for them."""
     row = found[0]
     convex = "f_i" if c.mu_f >= c.mu_psi else "ψ"
     share = row.reached / c.r0

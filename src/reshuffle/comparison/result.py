@@ -30,7 +30,7 @@ class Comparison:
     runs: Runs
     """The result of each method (by name) and seed."""
     n: int
-    """The number of samples: so many gradients are one pass over the data."""
+    """The number of samples; this many gradients are one pass over the data."""
     minimum: float
     """P*."""
 
@@ -114,7 +114,7 @@ class Comparison:
     def to_latex(
         self, path: str | os.PathLike[str] | None = None, *, accuracy: float = 1e-3
     ) -> str:
-        """The table as LaTeX (package booktabs), written to ``path`` where one is given."""
+        """The table as LaTeX (package booktabs), written to ``path`` if it is given."""
         text = self.table(accuracy).to_latex()
         if path is not None:
             write_atomically(path, text.encode())

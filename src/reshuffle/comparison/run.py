@@ -25,7 +25,7 @@ from reshuffle.validation import check_number, check_positive
 Job = tuple[str, int, BaseSolver]
 LONGEST = 20_000  # The most iterations that FISTA makes in search of P*.
 ROUNDING = 1e-9
-"""Relative: a value may lie this much below the given minimum, which may have few digits."""
+"""A value may lie below the given minimum by this share, since the minimum may be given with few digits."""
 
 
 def compare(
@@ -122,7 +122,7 @@ def _checked(solvers: object, problem: Objective) -> list[tuple[str, BaseSolver]
 
 
 def _minimum(problem: Objective, runs: Runs, store: RunCache, given: float | None) -> float:
-    """P*: what was given, else the lowest value that FISTA or one of the runs has found."""
+    """P*: the given one, otherwise the lowest value that FISTA or one of the runs has found."""
     lowest = min(float(r.trace["objective"].min()) for by in runs.values() for r in by.values())
     if given is not None:
         known = check_number("minimum", given)

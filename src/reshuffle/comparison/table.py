@@ -38,7 +38,7 @@ class Line:
     method: str
     runs: int
     reached: int
-    """How many of the runs reached the accuracy."""
+    """The number of runs that reached the accuracy."""
     diverged: int
     gap: Spread
     """P(x) - P* at the end."""
@@ -47,7 +47,6 @@ class Line:
     seconds: Spread
 
     def cells(self, never: str = "–") -> list[str]:
-        """The cells of the line as text."""
         lost = f", {self.diverged} diverged" if self.diverged else ""
         return [
             self.method,

@@ -1,9 +1,9 @@
-// Views of memory that somebody else owns: a pointer and its extents.
+// Views of memory owned elsewhere: a pointer and its extents.
 //
 // Span<T>     x[i], i = 0 ... size - 1
 // Matrix<T>   M[i] is a pointer to row i; entries of a row lie side by side
 //
-// An empty Span stands for what is not there (weights that are all 1, copies that nobody asked for).
+// An empty Span stands for an absent array (weights that are all 1, results that are not wanted).
 #pragma once
 #include <algorithm>
 #include <cmath>

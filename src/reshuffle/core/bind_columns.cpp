@@ -1,8 +1,8 @@
 // Bindings of orders and of CSR rows seen by columns.
 //
-// `design.check_rows` names a user's mistake. Here it is checked once more that pointers rise and end within what
-// is stored, that indices are columns and visits are rows, since the loops read and write where they say; a check reads
-// numbers one after the other, and costs less than the pass that it precedes.
+// `design.check_rows` names a user's mistake. The loops read and write where pointers, indices and visits point, so it is
+// checked here again that pointers rise and end within the stored entries, that indices are columns, and that visits are rows.
+// A check reads numbers in order and costs less than the pass that follows it.
 #include "bound.hpp"
 #include "columns.hpp"
 #include "shuffle.hpp"
@@ -12,7 +12,7 @@ namespace reshuffle {
 using Visits = Array<const Visit>;
 using Out = Array<double>;
 
-// Whether the pointers are there, do not fall, and end within what is stored.
+// Whether there are pointers, they do not fall, and they end within the stored entries.
 template <class Pointer>
 static bool ends_within(const Array<const Pointer> &indptr, size_t stored) {
     const Span<const Pointer> p = view(indptr);
@@ -22,7 +22,7 @@ static bool ends_within(const Array<const Pointer> &indptr, size_t stored) {
     return good;
 }
 
-// Whether every index is one of so many columns.
+// Whether every index is below the number of columns.
 template <class Column>
 static bool within(Span<const Column> indices, Index columns) {
     Column largest = 0;
@@ -196,8 +196,8 @@ static void bind_csr_norms(nb::module_ &m) {
         nb::arg("values").noconvert(), nb::arg("indptr").noconvert(), nb::arg("out").noconvert());
 }
 
-using Narrow = std::uint32_t;  // what int32 of scipy is seen as, and what int64 becomes where it fits
-using Wide = std::uint64_t;    // what int64 of scipy is seen as where it does not
+using Narrow = std::uint32_t;  // the view of scipy's int32, and the type to which int64 is converted if it fits
+using Wide = std::uint64_t;    // the view of scipy's int64 if it does not fit
 
 template <class Column, class Pointer>
 static void bind_layout(nb::module_ &m) {

@@ -1,6 +1,6 @@
 // Bindings of risk sets and of paths of Cox's model.
 //
-// Events are checked to rise and to lie among the rows, since the loops read where they say.
+// The loops read the rows that events name, so events are checked to rise and to lie among the rows.
 #include "bound_samples.hpp"
 #include "cox_path.hpp"
 

@@ -37,7 +37,7 @@ void block_of(const BoundSamples &b, Array<const Visit> owner, Array<const doubl
     });
 }
 
-// `whole` is N where the table has only some of the N functions, as a window of rows does, and 0 where it has all.
+// `whole` is N if the table has only some of the N functions, like a window of rows, and 0 if it has all.
 void epoch_of(const BoundSamples &b, Array<const Visit> owner, Array<const double> weights, Array<const Visit> visits,
               Index begin, Index end, Array<const double> steps, double corrected, Flat table, Flat y, Flat q, Flat start,
               Flat g, const BoundForm &form, Index whole) {

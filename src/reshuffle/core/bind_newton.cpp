@@ -24,8 +24,8 @@ Index form_size(const Form &form) {
 
 void check_size(Index size, Index wanted, const char *what) { require(size == wanted, what); }
 
-// Newton steps from u, in place; x, the gradient there and margins, slopes and curvatures, one after the other, are left in
-// the arrays. Returns f, psi, damping, expected, seen, bound, stuck, steps, passes, rounds.
+// Newton steps from u, in place. Writes x, the gradient there, and margins, slopes and curvatures one after the other, to the
+// arrays. Returns f, psi, damping, expected, seen, bound, stuck, steps, passes, rounds.
 template <class System>
 nb::tuple run(System &system, const BoundForm &form, Flat u, Flat x, Flat gradient, Flat at,
               const std::tuple<double, double, double, double> &progress, double target, double at_zero, Index most) {
@@ -74,7 +74,7 @@ void make_column_major(ColumnMajor *self, const BoundSamples &b, const BoundLoss
     new (self) ColumnMajor(s, each == nullptr ? nullptr : &each->loss, curvature);
 }
 
-// --- rows as they lie -------------------------------------------------------------------------------------------------
+// --- rows as stored ---------------------------------------------------------------------------------------------------
 
 struct BoundRowMajor {
     RowMajor system;
@@ -215,7 +215,7 @@ void combine_row_major(BoundRowMajor &b, FlatIn table, Flat out) {
 
 // --- parts ------------------------------------------------------------------------------------------------------------
 
-// The length of the step d from x, and x + t d in `to`; 0 where none lowers P as promised.
+// The length t of the step along d from x (0 if none lowers P as promised); writes x + t d to `to`.
 double search_of(const BoundSamples &b, const BoundForm &form, FlatIn margins, FlatIn change, FlatIn x, FlatIn d, double slope,
               double value, double psi, Flat to) {
     const Samples &s = b.samples;

@@ -15,7 +15,7 @@ double value_of(const BoundSamples &b, FlatIn x, Index begin, Index end, double 
     return value(b.samples, {begin, end}, at, total);
 }
 
-// an empty table is none
+// an empty table means that slopes are not kept
 void tabulate_of(const BoundSamples &b, FlatIn x, Index begin, Index end, double factor, Flat table, Flat out) {
     check_range(b.samples, begin, end);
     if (table.size() > 0) check_rows(b.samples, table, begin, end);
@@ -109,7 +109,7 @@ double expand_of(const BoundSamples &b, FlatIn z, Index begin, Index end, Flat s
     return total;
 }
 
-// out <- out + factor sum_i c_i a_i a_i^T v, one output whatever the loss; empty curvatures stand for ones
+// out <- out + factor sum_i c_i a_i a_i^T v, for one output; empty curvatures stand for ones
 void bent_of(const BoundSamples &b, Array<const double> curvatures, Index begin, Index end, Array<const double> v,
              double factor, Array<double> out) {
     const Samples &s = b.samples;

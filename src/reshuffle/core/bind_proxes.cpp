@@ -1,8 +1,8 @@
 // Bindings of the proxes by iterations.
 //
 // Groups, arcs and their sizes come from users, by way of `penalties.overlapping.check_lists` and
-// `penalties.graph_fused_lasso.check_edges`, whose messages name what the user wrote. They are checked here once more, since
-// the loops read and write where they say; a check costs less than one pass.
+// `penalties.graph_fused_lasso.check_edges`, whose messages name the user's input. The loops read and write where they point,
+// so they are checked here again; a check costs less than one pass.
 #include "bound.hpp"
 #include "chain.hpp"
 #include "cuts.hpp"

@@ -1,4 +1,4 @@
-// Bindings of samples, losses and penalties: everything is checked here, once, before a kernel reads it.
+// Bindings of samples, losses and penalties. Everything is checked here once, before a kernel reads it.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -55,7 +55,7 @@ BoundLoss given_outputs(const std::vector<std::uintptr_t> &a, nb::object kept) {
     return {loss, kept};
 }
 
-// The starts of n rows, which must not fall nor lead beyond what is stored.
+// The starts of n rows; they must neither fall nor point beyond the stored entries.
 template <class P>
 void check_starts(const Array<const P> &starts, Index n, Index stored) {
     require(Index(starts.size()) >= n + 1, "indptr is shorter than the rows and one");
@@ -77,7 +77,7 @@ Starts starts_of(nb::handle starts, Index n, Index stored) {
 
 using Values = nb::ndarray<nb::ro, nb::device::cpu>;
 
-constexpr Index largest_unknown = Index(1) << 48;  // More numbers than any memory holds, and no product of sizes overflows.
+constexpr Index largest_unknown = Index(1) << 48;  // No memory holds so many numbers, and products of sizes below this do not overflow.
 
 Rows dense_rows(const Values &values, Index n, Index features) {
     const Index width = Index(values.shape(1));
@@ -157,7 +157,7 @@ BoundForm groups(Array<const double> l1, double l2, Array<const double> strength
     return {form, nb::make_tuple(l1, strengths, members, starts)};
 }
 
-// Functions by themselves, which tests compare with others.
+// Single functions, for tests that compare them with others.
 
 void elementary(const std::string &name, Array<const double> x, Array<double> out) {
     require(x.size() == out.size(), "x and out must have the same length");

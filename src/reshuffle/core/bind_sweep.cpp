@@ -57,7 +57,7 @@ void clients_of(const BoundSamples &b, Array<const Index> bounds, Array<const do
     });
 }
 
-// One function at a time, for loops of one's own: called by address, with a samples object that is kept alive elsewhere.
+// Functions for users' own loops, called by address, one sample at a time; the caller keeps the samples object alive.
 
 double slope_alone(const Samples *s, std::int64_t i, const double *x) {
     return with(*s, [&](const auto &rows, const auto &loss, const auto *y) -> double {

@@ -1,7 +1,7 @@
-// What the bindings have in common: arrays of numpy as views. No mathematics here.
+// Common parts of the bindings: views of numpy's arrays. There is no mathematics here.
 //
-// nanobind refuses an array of another type, number of dimensions or order before a function of ours is called;
-// nothing is converted (`.noconvert()`), so that a kernel never works on a copy in silence.
+// nanobind refuses an array of another type, number of dimensions or order before our function is called.
+// Nothing is converted (`.noconvert()`), so that a kernel never silently works on a copy.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -7,7 +7,7 @@ namespace reshuffle {
 
 struct BoundLoss {
     AnyLoss loss;
-    nb::object kept;  // what the addresses of a loss of one's own belong to
+    nb::object kept;  // the owner of the addresses of a user's loss
 };
 
 struct BoundSamples {

@@ -15,13 +15,13 @@ namespace reshuffle {
 
 namespace chain {
 
-// Where the derivative bends, and by how much its slope and its offset change there.
+// A knot of the derivative: its position, and the changes of slope and offset there.
 struct Knot {
     double place, slope, offset;
 };
 
-// u <- the value of each constant stretch computed anew, from the mean of y on it and from its two ends. The result
-// is free of the rounding errors that the sums over knots gathered.
+// Recomputes the value of u on each constant stretch from the mean of y on it and from its two ends, which removes the
+// rounding errors of the sums over knots.
 inline void settle(Span<const double> y, Span<const double> bounds, Span<double> u) {
     const Index n = y.size;
     double before = 0.0;
@@ -29,7 +29,7 @@ inline void settle(Span<const double> y, Span<const double> bounds, Span<double>
         const double level = u[start];
         double total = 0.0;
         Index stop = start;
-        do {  // a value that is not a number equals no other, and makes a stretch of its own
+        do {  // a NaN equals no other value and makes a stretch of its own
             total += y[stop] - level;
             ++stop;
         } while (stop < n && u[stop] == level);
@@ -53,7 +53,7 @@ inline void chain_prox(Span<const double> y, Span<const double> bounds, Span<dou
     Index left = n, right = n - 1;          // the first and the last knot
     double first = -y[0], last = -y[0];     // the offsets of the outermost pieces, whose slope is 1
     double s, c;                            // the slope and the offset of the piece at hand
-    const auto from_left = [&](double wanted) {  // to the piece in which the derivative reaches this
+    const auto from_left = [&](double wanted) {  // go to the piece in which the derivative reaches `wanted`
         s = 1.0, c = first;
         for (; left <= right && s * knots[left].place + c < wanted; ++left) {
             s += knots[left].slope;
@@ -83,7 +83,7 @@ inline void chain_prox(Span<const double> y, Span<const double> bounds, Span<dou
 }
 
 // Whether g = e + D^T z for some |e| <= l1 and |z| <= bounds, where D takes differences of neighbours. The interval
-// in which z_j can lie is carried along the chain; a g that is not a number is never held.
+// in which z_j can lie is carried along the chain; a NaN in g is never held.
 inline bool chain_holds(Span<const double> g, Span<const double> bounds, double l1) {
     double low = 0.0, high = 0.0;
     for (Index j = 0; j < g.size; ++j) {

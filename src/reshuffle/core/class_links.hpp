@@ -1,7 +1,7 @@
-// Losses of classes y = -1 or 1 whose probability is another function of z than the logistic one.
+// Losses of classes y = -1 or 1 with other link functions than the logistic one.
 //
-// Neither has a conjugate in elementary functions. The curvature of either has one peak as a function of z (it does not
-// rise again once it has fallen), which is what Newton's bound asks for.
+// Neither has a conjugate in elementary functions. The curvature of each has a single peak as a function of z, as Newton's
+// bound requires.
 #pragma once
 #include "losses.hpp"
 
@@ -10,9 +10,9 @@ namespace reshuffle {
 // l = -log Phi(y z), with the distribution function Phi of the normal distribution. With m = y z and r = phi(m) / Phi(m),
 // the slope is -y r and the curvature r (r + m), which falls in m from 1 to 0 (Sampford 1953: r is convex).
 //
-// For x = -m >= 6, r = x + 1/(x + 2/(x + 3/(x + ...))), a fraction that is cut off where the next term is below rounding.
+// For x = -m >= 6, r = x + 1/(x + 2/(x + 3/(x + ...))), truncated when the next term is below rounding.
 struct Probit {
-    static constexpr double far = 6.0;         // From here on terms of the fraction are enough, and erfc nears its end.
+    static constexpr double far = 6.0;         // From here on the fraction is used: `terms` terms suffice.
     static constexpr int terms = 40;           // of the fraction: with these it is exact to rounding at x = 6.
     static constexpr double root_half = 0.70710678118654752440, log_root_2pi = 0.91893853320467274178;
     static constexpr double per_root_2pi = 0.39894228040143267794;
@@ -50,7 +50,7 @@ struct Probit {
 struct ComplementaryLogLog {
     static constexpr double small = 0.1;  // Below this the series is exact to rounding, above it little is lost in g + u - 1.
     static constexpr double low = -40.0;  // Below this exp(z) is lost beside 1.
-    static constexpr double large = 700.0;  // Beyond this exp(-u) is 0 beside everything.
+    static constexpr double large = 700.0;  // Beyond this exp(-u) underflows to 0.
     static constexpr bool has_conjugate() { return false; }
 
     static double share(double u) { return u > large ? 0.0 : u / std::expm1(u); }  // g, for u > 0

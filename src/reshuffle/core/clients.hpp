@@ -1,7 +1,7 @@
 // Many small clients in one call: each a shuffled sweep from the same model.
 //
-// A client of ten samples takes a microsecond to train and ten to call from Python, and calls from several threads wait
-// for each other. Here the clients of a host lie in one matrix, client after client: client c has the rows
+// Training a client of ten samples takes a microsecond, calling it from Python ten, and calls from several threads wait
+// for each other. So the clients of a host lie in one matrix, client after client: client c has the rows
 // bounds[c] ... bounds[c + 1] - 1, visits them in an order drawn from `uniforms`, and leaves its model in models[c].
 #pragma once
 #include "shuffle.hpp"

@@ -4,8 +4,8 @@
 //     clip_C(g) = g min(1, C / |g|),    |g| over all unknowns, the intercept with the others
 //
 // The gradient of one sample is an outer product of its row (with a 1 for the intercept) and its slopes, so that clipping
-// it scales the slopes. A batch ends where `ends` says, and may be empty: its noise is added all the same. The ridge is that
-// of a whole step, does not depend on data, and is neither clipped nor noised. A prox, of one's own or of `prox_step`, comes after the noise.
+// it scales the slopes. `ends` has the ends of batches. A batch may be empty; its noise is added nevertheless. The ridge is
+// that of a whole step; it does not depend on data and is neither clipped nor noised. A prox (`prox_step`) comes after the noise.
 #pragma once
 #include "sweep.hpp"
 
@@ -18,9 +18,9 @@ struct Clipping {
     const double *noise;      // standard normal numbers, a row of all unknowns for each batch
 };
 
-inline constexpr double squares_underflow = 1e-140;  // Norms below this, or above its inverse, may be those of squares that vanish or overflow.
+inline constexpr double squares_underflow = 1e-140;  // The squares of norms below this, or above its inverse, may underflow or overflow.
 
-// |(a_i, 1)|, or |a_i| without an intercept; infinite only where it is no float64.
+// |(a_i, 1)|, or |a_i| without an intercept; infinite only if it exceeds the range of float64.
 template <class R>
 double length_with_intercept(const R &rows, Index i, bool bias) {
     double sum = bias ? 1.0 : 0.0;
@@ -35,8 +35,8 @@ double length_with_intercept(const R &rows, Index i, bool bias) {
     return largest * std::sqrt(sum);
 }
 
-// Scale the slopes of a sample so that slopes x row is no longer than the bound. A slope that is no number counts as
-// zero: were it kept, a single sample could make the model NaN. An infinite one points along its sign.
+// Scales the slopes of a sample so that slopes x row is no longer than the bound. NaN counts as zero, since otherwise a
+// single sample could make the model NaN. An infinite slope counts by its sign.
 inline void clip(double *slopes, Index outputs, double length, double bound) {
     double largest = 0.0;
     for (Index o = 0; o < outputs; o++) {
@@ -78,7 +78,7 @@ double clipped_batches(const R &rows, const Sweep &s, const Clipping &c, const F
             slopes_of(s.visits[v], scale, own);
             clip(own, outputs, length_with_intercept(rows, s.visits[v], bias), c.bound);
         }
-        scale = shrunk(s, 1, x, penalised, scale);  // the same in every step: the length of a batch may be a secret
+        scale = shrunk(s, 1, x, penalised, scale);  // the same in every step, because the length of a batch may be secret
         const double factor = -s.step * s.average;
         for (Index v = start; v < stop; v++) {
             const double *own = coefs + (v - start) * outputs;

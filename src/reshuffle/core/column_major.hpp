@@ -1,12 +1,12 @@
 // A small set as one dense matrix, and f on it.
 //
-// T has a column of the set in each of its rows: all loops go along the samples, of which there are many. Where there is an
-// intercept, columns are less their weighted means, with a column of ones at the end; u is the unknown for such columns:
+// Each row of T is a column of the set, so that all loops run along the samples, of which there are many. If there is an
+// intercept, columns are centred by their weighted means, with a column of ones at the end; u is the unknown for these columns:
 //
 //     a_i^T x + b = (a_i - m)^T x + b',        b' = b + m^T x.
 //
-// A loss of several outputs that is a sum over them is taken as that of one output on n K rows, every row
-// once for each output. f is a mean over n and the loop's over n K, so that weights are K times as large.
+// A loss that is a sum over several outputs is treated as a loss of one output on n K rows, with every row
+// once for each output. f is a mean over n rows, but the loop's mean is over n K, so weights are multiplied by K.
 #pragma once
 #include "line_search.hpp"
 #include "lower_model.hpp"
@@ -29,7 +29,7 @@ class ColumnMajor {
     double floor = -infinity;       // a bound from below on all losses, so on P
     Index passes = 0;
 
-    // each: the loss of one output, where that of the samples is a sum over several; it is then taken side by side.
+    // each: the loss of one output, if that of the samples is a sum over several outputs; otherwise null.
     ColumnMajor(const Samples &s, const AnyLoss *each, const Curvature &c) : losses(s), curvature(c), n_(s.n), width_(s.width()) {
         T_.resize(std::size_t(width_ * n_));
         with_rows(s, [&](const auto &rows) {

@@ -31,7 +31,7 @@ struct Rows {
     }
 };
 
-// counts_j += how many entries column j has.
+// counts_j += the number of entries of column j.
 template <class Column>
 void count_columns(Span<const Column> indices, Span<Index> counts) {
     for (Column j : indices) ++counts[Index(j)];
@@ -54,7 +54,7 @@ void add_entries(const Rows<Value, Column, Pointer> &rows, Matrix<double> column
         for (Index p = rows.first(i); p < rows.last(i); ++p) columns[Index(rows.indices[p])][i] += rows.value(p);
 }
 
-// lengths[i + 1] = how many entries of row i have a place.
+// lengths[i + 1] = the number of entries of row i whose column has a place.
 template <class Column, class Pointer>
 void count_kept(const Rows<bool, Column, Pointer> &rows, Span<const Visit> place, Span<Pointer> lengths) {
     for (Index i = 0; i < rows.count(); ++i) {
@@ -67,8 +67,8 @@ void count_kept(const Rows<bool, Column, Pointer> &rows, Span<const Visit> place
 // Copy the entries whose column has a place, into the columns that `place` names; new_indptr says where each row
 // begins, and new_values are not written where values are ones.
 //
-// Every entry is written, and the next one over it unless it stays, so that no branch is mispredicted. The new arrays
-// need room for one entry more.
+// Every entry is written; if it is not kept, the next one overwrites it, so that no branch is mispredicted. The new arrays
+// need room for one more entry.
 template <class Value, class Column, class Pointer>
 void keep_columns(const Rows<Value, Column, Pointer> &rows, Span<const Visit> place, Span<Value> new_values,
                   Span<Column> new_indices, Span<const Pointer> new_indptr) {

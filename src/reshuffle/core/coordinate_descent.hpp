@@ -1,8 +1,8 @@
-// The quadratic model in one coordinate, or one group, at a time: exact, whatever its scale.
+// Minimises the quadratic model in one coordinate, or one group, at a time: exactly, whatever its scale.
 //
 //     m(u) = g^T (u - x) + (u - x)^T H (u - x) / 2 + psi(u),        r = g + H (u - x).
 //
-// H is symmetric, and r is kept up to date. Each function returns by how much the model falls.
+// H is symmetric, and r is kept up to date. Each function returns the decrease of the model.
 #pragma once
 #include "workspace.hpp"
 #include "penalties.hpp"
@@ -38,10 +38,10 @@ inline Best best_coordinate(Matrix<const double> H, const double *r, const doubl
     if (bend > 0.0) {
         const double pull = std::fabs(b) - l1;
         value = pull > 0.0 ? (b > 0.0 ? pull : -pull) / bend : 0.0;
-    } else if (std::fabs(r[j]) > l1) {  // a slope without curvature: as far as there is a bound
+    } else if (std::fabs(r[j]) > l1) {  // a slope without curvature: go to the bound
         value = r[j] > 0.0 ? low : high;
         value = std::fabs(value) < infinity ? value : u[j];
-    } else {  // a column of zeros: nothing but the penalty moves it
+    } else {  // a column of zeros: only the penalty moves it
         value = l1 > 0.0 ? 0.0 : u[j];
     }
     value = value < low ? low : value > high ? high : value;
@@ -101,7 +101,7 @@ inline double solve_shifted(Matrix<const double> H, Span<const Visit> members, d
     return std::sqrt(square);
 }
 
-// u_g <- v where that lowers the model.
+// u_g <- v if that lowers the model.
 inline double move_group(Matrix<const double> H, double *r, double *u, Span<const Visit> members, const double *l1,
                          double l2, double strength, const double *v) {
     double change = 0.0, before = 0.0, after = 0.0, cross = 0.0;
@@ -142,8 +142,8 @@ inline double descend_group(Matrix<const double> H, double *r, double *u, Span<c
         for (Index a = 0; a < size; a++) v[a] = 0.0;
     } else if (flat) {
         // sigma ||(B + (l2 + sigma) I)^{-1} b|| = strength; the left side rises with sigma, from 0 to ||b||. Newton's
-        // steps for 1 / ||...|| = sigma / strength, two sides that are nearly straight, begin with what sigma is for the
-        // present u_g and are kept within what is known of the root.
+        // steps for 1 / ||...|| = sigma / strength, whose two sides are nearly linear, begin with the sigma of the
+        // present u_g and stay within the known bracket of the root.
         double low = 0.0, high = strength * (trace + l2) / (pull - strength), norm = norm_of(u, members);
         double sigma = norm > 0.0 ? std::min(strength / norm, high) : high;
         for (int turn = 0; turn < descent::steps; turn++) {
@@ -182,8 +182,8 @@ inline double descend_group(Matrix<const double> H, double *r, double *u, Span<c
     return move_group(H, r, u, members, l1, l2, strength, v);
 }
 
-// The coordinates of a group with l1 one by one, where the others keep its norm smooth. A majorised step of a group sees
-// its largest column alone; this sees every column as it is. A group without l1 has been solved exactly.
+// Minimises over the coordinates of a group with l1 one by one, while the others keep its norm smooth. A majorised step of a
+// group is limited by its largest column; these steps use the scale of each column. A group without l1 has been solved exactly.
 inline double descend_members(Matrix<const double> H, double *r, double *u, Span<const Visit> members, const double *l1,
                               double l2, double strength) {
     double total = 0.0;

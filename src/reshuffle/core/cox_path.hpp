@@ -2,9 +2,9 @@
 //
 //     P(x) = f(x) + lambda psi(x),    f(x) = -(1/n) sum_s log L_s(X_s x),    psi(x) = sum_j l1_j |x_j| + (l2_j / 2) x_j^2
 //
-// within bounds. Each model has the features that are not zero and those that the sequential strong rule lets in; the gap
-// looks at all features, so that one left out by mistake is let in by the next step. What a step here cannot do (damping,
-// other penalties, sparse rows, other proofs) is left to ProxNewton: a strength is then said not to be proved.
+// within bounds. Each model has the features that are not zero and those that the sequential strong rule admits; the gap
+// checks all features, so that the next step admits one that was left out by mistake. Cases that need more (damping, other
+// penalties, sparse rows, other proofs) are left to ProxNewton: the strength is then reported as not proved.
 #pragma once
 #include "line_search.hpp"
 #include "newton.hpp"
@@ -13,11 +13,11 @@
 namespace reshuffle {
 
 namespace cox {
-inline constexpr double below = 1.0 - 0x1p-51;  // A dual point scaled by the quotient of two roundings is feasible after this.
-inline constexpr double weakest = 0.5;     // No feature whose slope is under this share of its strength is let in.
-inline constexpr double usual = 0.9;       // This share is used where the strong rule has no strength before to start from.
-inline constexpr Index few = 200;          // At least this many features have room beside those that are not zero.
-inline constexpr double shrinks = 1e-4;    // Steps that P does not show any more must decrease the model to this share of the last decrease.
+inline constexpr double below = 1.0 - 0x1p-51;  // This factor keeps a scaled dual point feasible in spite of the rounding of its scale.
+inline constexpr double weakest = 0.5;     // No feature is admitted whose slope is below this share of its strength.
+inline constexpr double usual = 0.9;       // The share for the first strength, for which the strong rule has no previous strength.
+inline constexpr Index few = 200;          // At least this many features may be admitted besides those that are not zero.
+inline constexpr double shrinks = 1e-4;    // Steps too small to show in P must decrease the model by less than this share of the last decrease.
 }  // namespace cox
 
 struct CoxRows {
@@ -85,7 +85,7 @@ inline void cox_linearise(const CoxRows &own, const double *x, CoxPoint &at) {
     }
 }
 
-// P(x) - P* is at most this: solvers/newton_proof.py has the proof.
+// An upper bound on P(x) - P*; solvers/newton_proof.py has the proof.
 inline double cox_gap(const CoxRows &own, const Coordinates &form, const double *x, const CoxPoint &at, double psi) {
     double scale = 1.0, along = 0.0, conjugate = 0.0;
     for (Index j = 0; j < form.size(); j++) {
@@ -132,8 +132,8 @@ class CoxPath {
         whole.fit(rows.features()), pressing.resize(std::size_t(rows.features()));
     }
 
-    // At most `most` steps from x, in place, until P(x) - P* <= target is proved. `share`: features whose slope is beyond this
-    // share of their strength are let in from the first.
+    // At most `most` steps from x, in place, until P(x) - P* <= target is proved. Features whose slope exceeds `share` of their
+    // strength are admitted from the first step.
     CoxEnd minimise_at(const Coordinates &psi, double strength, double share, double target, Index most, double *x) {
         const Index d = own.features();
         for (Index j = 0; j < d; j++) whole.put(j, psi, j, strength);
@@ -152,7 +152,7 @@ class CoxPath {
             if (!(decrease < infinity)) return end;
             to.assign(x, x + d);
             for (std::size_t k = 0; k < kept.size(); k++) to[std::size_t(kept[k])] = u[k];
-            if (decrease <= search::rounding * std::fabs(objective)) {  // P shows nothing of it: slopes do
+            if (decrease <= search::rounding * std::fabs(objective)) {  // too small to show in P, but slopes show it
                 if (!(decrease < cox::shrinks * last)) return end;
             } else if (!search_line(form, x, end.psi)) {
                 return end;
@@ -174,8 +174,8 @@ class CoxPath {
     Scaled whole, part;
     Workspace room;
 
-    // The features that are not zero, or are pushed from it by more than a share of their strength; the most pushed ones where
-    // there are too many.
+    // The features that are not zero, or whose slope exceeds a share of their strength; if there are too many, those with the
+    // largest slopes.
     void choose(const Coordinates &form, const double *x, double share) {
         const Index d = own.features();
         g.resize(std::size_t(d));
@@ -196,7 +196,7 @@ class CoxPath {
         }
     }
 
-    // u <- the minimiser of the model in the chosen features; returns by how much it lies below x.
+    // u <- the minimiser of the model in the chosen features; returns the decrease of the model from x.
     double solve_model(const Coordinates &form, const double *x, double objective) {
         const Index size = Index(kept.size());
         matrix.assign(std::size_t(size * size), 0.0);
@@ -235,9 +235,9 @@ class CoxPath {
     }
 };
 
-// The start at the next strength: the last two minimisers extrapolated in lambda, by at most the length of the last step. Minimisers
-// are nearly linear in lambda as long as the same features are used: features at zero stay there, and those that would change
-// their sign are set to zero.
+// The start at the next strength: the last two minimisers extrapolated in lambda, by at most the length of the last step.
+// Minimisers are nearly linear in lambda while the set of nonzero features is the same: features at zero stay there, and those
+// that would change their sign are set to zero.
 inline void extrapolate(const Coordinates &form, const double *before, const double *x, double share, double *to) {
     for (Index j = 0; j < form.size(); j++) {
         const double next = x[j] + share * (x[j] - before[j]);

@@ -5,9 +5,9 @@
 // The dual is a flow z with |z_e| <= bounds_e, and u_i = y_i - (what leaves i). A block of nodes starts as the whole
 // graph; let t be its mean of u. Flow is sent from the nodes above t to the nodes below it. If nothing is left above,
 // u = t on the block, and the block is done. Otherwise, all edges from the nodes that the remainder can reach to the
-// rest of the block are full: u >= t on the former, u <= t on the latter, and each side goes on alone (Hochbaum,
-// 2001; Chambolle and Darbon, 2009). The flow of one level is the start of the next. The blocks of a level are
-// treated at once.
+// rest of the block are full: u >= t on the former, u <= t on the latter, and each side becomes a block of its own
+// (Hochbaum, 2001; Chambolle and Darbon, 2009). The flow of one level is the start of the next. The blocks of a level are
+// treated together.
 //
 // The flow is Dinic's: first the distances of the nodes from those above t, then paths along growing distances only.
 #pragma once
@@ -70,7 +70,7 @@ class Cuts {
     }
 
    private:
-    // excess <- u less the mean of the block; whether anything is left to be sent.
+    // excess <- u minus the mean of the block; returns whether any flow is left to be sent.
     bool aim() {
         std::fill_n(sums.begin(), count, 0.0);
         std::fill_n(sizes.begin(), count, Index(0));
@@ -87,13 +87,13 @@ class Cuts {
         return left;
     }
 
-    // What still fits through an arc.
+    // The remaining capacity of an arc.
     double spare(Index a) const {
         const Index e = arcs.edge[a];
         return arcs.tail[a] ? room[e] - z[e] : room[e] + z[e];
     }
 
-    // reach <- the distance of each node from those with something left, and -1 where there is no path. Returns
+    // reach <- the distance of each node from those with something left, or -1 if there is no path. Returns
     // whether a node below the mean is reached.
     bool distances() {
         Index size = 0;
@@ -129,7 +129,7 @@ class Cuts {
     void send_from(Index source) {
         Index length = 0, i = source;
         while (excess[source] > tiny) {
-            if (excess[i] < -tiny) {  // at the end of a path: send what fits
+            if (excess[i] < -tiny) {  // at the end of a path: send as much as fits
                 double amount = std::min(excess[source], -excess[i]);
                 for (Index k = 0; k < length; ++k) amount = std::min(amount, spare(path[k]));
                 Index cut = length;
@@ -154,7 +154,7 @@ class Cuts {
         }
     }
 
-    // One arc further from node i, where an arc leads on; i and the path's length follow it.
+    // Extends the path by one arc from node i if possible; updates i and the path's length.
     bool advance(Index &i, Index &length) {
         for (; pointer[i] < arcs.first[i + 1]; ++pointer[i]) {
             const Index a = pointer[i], j = arcs.target[a];

@@ -5,8 +5,8 @@
 // With a multiplier m_g >= 0 for each group and s_j = 1 + (the sum of the multipliers of the groups of j), y = x / s.
 // The multipliers minimise the convex d(m) = sum_j x_j^2 / (2 s_j) + sum_g m_g bounds_g^2 / 2, and the parts of x - y
 // are v_g = m_g y_g. 1/|y_g| is nearly linear in m, so that Newton's method on 1/|y_g| = 1/bounds_g takes few steps
-// (Villa, Rosasco, Mosci, Verri, 2014, take a projected Newton method on d). `penalties.cylinder_newton` has the steps
-// for what this does not solve.
+// (Villa, Rosasco, Mosci, Verri, 2014, use a projected Newton method on d). `penalties.cylinder_newton` solves the
+// problems on which these steps stall.
 #pragma once
 #include <tuple>
 #include <utility>
@@ -15,7 +15,7 @@
 
 namespace reshuffle {
 
-// x, the groups and their bounds: what is solved.
+// The problem: x, the groups and their bounds.
 struct Cylinders {
     Span<const double> x;
     Members groups;
@@ -158,11 +158,11 @@ class CylinderStep {
     }
 };
 
-// Passes and Newton's steps until the gap is at most `gap`. Returns how many rounds, negative where `most` are not
-// enough, and the gap that is left.
+// Passes and Newton steps until the gap is at most `gap`. Returns the number of rounds, negative if `most` are not
+// enough, and the final gap.
 //
-// A step is kept where it lowers d or halves the gap. `y` is the projection, `point` the prox, x - y, and `parts` are
-// those of the prox.
+// A step is kept if it lowers d or halves the gap. `y` is the projection, `point` the prox, x - y, and `parts` are the
+// parts of the prox.
 inline std::pair<Index, double> cylinder_solve(const Cylinders &in, double gap, Index most, Span<double> multipliers,
                                                Span<double> parts, Span<double> point, Span<double> y) {
     const Index size = in.x.size;

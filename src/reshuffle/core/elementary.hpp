@@ -1,7 +1,7 @@
-// exp and log: the library's, and ours for loops over rows that do not wait for each other.
+// exp and log: the library's, and our own for loops over independent rows.
 //
-// Those of the C library are calls, one number each. These are a dozen multiplications and no branch, so that the
-// compiler turns a loop of them into vector instructions; they are off by at most two units in the last place.
+// The functions of the C library are calls for one number each. Ours are a dozen multiplications without a branch, so that
+// the compiler turns a loop of them into vector instructions; their error is at most two units in the last place.
 // With k = round(x / log 2) and r = x - k log 2, |r| <= log(2) / 2,
 //
 //     exp(x) = 2^k (1 + r + r^2/2! + ... + r^13/13!),
@@ -10,9 +10,9 @@
 //
 //     log(u) = k log 2 + 2 (s + s^3/3 + s^5/5 + ... + s^21/21).
 //
-// Both series are cut off where the next term is below the rounding of the sum. What would be below exp(-707) is 0,
-// and numbers below the smallest normal one count as that one. They are always compiled into the loop that calls them,
-// whatever its size: a call would keep the loop from being one of vectors.
+// Both series are truncated when the next term is below the rounding of the sum. Results below exp(-707) are 0,
+// and arguments of log below the smallest normal number count as that number. The functions are always inlined, since a
+// call would keep the compiler from vectorising the loop.
 #pragma once
 #include "platform.hpp"
 
@@ -24,8 +24,8 @@
 
 namespace reshuffle {
 
-// Those of the library of the compiler, of float64 and of float32: for a GPU, whose library has no calls. There exp of
-// float32 is an instruction, off by 2 + 1.16 |x| units in the last place.
+// The compiler's own functions, of float64 and float32: for a GPU, on which they are inlined. There exp of float32 is an
+// instruction with an error of 2 + 1.16 |x| units in the last place.
 struct Library {
     template <class T>
     RESHUFFLE_DEVICE static T exp(T x) { return std::exp(x); }
@@ -64,7 +64,7 @@ struct InRows {  // for several rows at a time
         const double b = (1.0 / 720 + 1.0 / 5040 * r) + r2 * (1.0 / 40320 + 1.0 / 362880 * r);
         const double c = (1.0 / 3628800 + 1.0 / 39916800 * r) + r2 * (1.0 / 479001600 + 1.0 / 6227020800 * r);
         const double sum = 1.0 + (r + r2 * (a + r4 * (b + r4 * c)));
-        // one power of two less, and then twice that: the largest k has no number of its own
+        // 2^(k-1), doubled afterwards, because 2^k is not finite for the largest k
         const std::uint64_t power = (std::bit_cast<std::uint64_t>(shifted) - std::bit_cast<std::uint64_t>(to_integer) - 1)
                                     << 52;
         double found = 2.0 * std::bit_cast<double>(std::bit_cast<std::uint64_t>(sum) + power);
@@ -118,11 +118,11 @@ struct Powers {
 };
 inline constexpr Powers powers;
 
-// For one row that others wait for. With k = round(128 x / log 2), k = 128 q + j and r = x - k log(2) / 128,
+// For a single row on which the next ones depend. With k = round(128 x / log 2), k = 128 q + j and r = x - k log(2) / 128,
 //
 //     exp(x) = 2^q 2^(j/128) (1 + r + r^2/2! + ... + r^5/5!),
 //
-// which is a shorter chain of operations than the series above: the power is read from a table meanwhile.
+// which is a shorter chain of operations than the series above; the power is read from a table at the same time.
 struct Alone {
     static constexpr double per_log2 = Powers::count * InRows::per_log2;
     static constexpr double log2_high = InRows::log2_high / Powers::count, log2_low = InRows::log2_low / Powers::count;

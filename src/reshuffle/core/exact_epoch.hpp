@@ -6,7 +6,7 @@
 //
 //     x <- x - step * (w_c (l'(a_i^T x) - table[c]) a_i + q),    table[c] <- l'(a_i^T x).
 //
-// The drift along q is not carried out: y holds x without it, and step k of the block reads a_i^T x as
+// The drift along q is not applied in each step: y is x without the drift, and step k of the block computes a_i^T x as
 // a_i^T (y - step k q). At the end of the block, with tau = step * m,
 //
 //     x = prox_{tau psi}(y - tau g),
@@ -22,8 +22,8 @@
 namespace reshuffle {
 
 struct Copies {
-    Span<const Visit> owner;       // the sample of each copy; empty where every sample is its own only copy
-    Span<const double> weights;    // the factor of each copy; empty where all are 1
+    Span<const Visit> owner;       // the sample of each copy; empty if every sample is its own only copy
+    Span<const double> weights;    // the factor of each copy; empty if all are 1
 
     Index sample(Index c) const { return owner ? Index(owner[c]) : c; }
     double weight(Index c) const { return weights ? weights[c] : 1.0; }
@@ -44,8 +44,8 @@ RESHUFFLE_INLINE void fetch_later(const R &rows, const Copies &copies, Span<cons
     }
 }
 
-// Steps first ... last - 1 of the visits, in a block that begins at `origin`: y and the table change, the drift is left
-// to the end of the block.
+// Steps first ... last - 1 of the visits, in a block that begins at `origin`. They change y and the table; the drift is
+// applied at the end of the block.
 template <class R, Loss L>
 [[gnu::noinline]] void block(const R &rows, const L &loss, const double *targets, Span<const double> offsets, bool bias, const Copies &copies,
            Span<const Visit> visits, Index origin, Index first, Index last, double *table, Span<double> y, const double *q, double step, Index ahead,
@@ -97,7 +97,7 @@ struct EpochState {
     Index size;
 };
 
-// What ends a block: see above. `corrected` is 1; with 0, and nothing remembered, the epoch is one of ProxRR.
+// The end of a block, see above. With `corrected` = 0 and an empty table the epoch is one of ProxRR; otherwise it is 1.
 inline void end_block(const Form &form, const EpochState &s, double step, Index visits, Index count, double corrected) {
     const double tau = step * double(visits), share = 1.0 / (step * double(count));
     const Index penalised = size_of(form);
@@ -116,8 +116,8 @@ inline void end_block(const Form &form, const EpochState &s, double step, Index 
     for (Index j = penalised; j < s.size; j++) settle(j, y[j] - corrected * tau * g[j]);
 }
 
-// Visits begin ... end - 1 of an epoch in as many blocks as there are steps. An epoch may come in several calls, to the
-// same bits.
+// Visits begin ... end - 1 of an epoch with one block for each step. An epoch may be divided into several calls; the bits are
+// the same.
 template <class R, class L, class T, class X>
 void epoch(const R &rows, const L &loss, const T *targets, Span<const double> offsets, bool bias, const Copies &copies, Span<const Visit> visits,
            Index begin, Index end, Span<const double> steps, double corrected, double *table, Index count, X y,

@@ -1,10 +1,10 @@
-// The Hessian of f on a working set, written out: a weighted Gram matrix of rows.
+// Computes the Hessian of f on a working set: a weighted Gram matrix of rows.
 //
 //     G = sum_i scales_i b_i b_i^T,    b_i = the active columns of row i less their shift, and 1 for an intercept.
 //
-// Rows are laid out as dense columns, times the roots of their scales, and multiplied (`pack`); or, where they are sparse,
-// added entry by entry (`scatter`), and the shift is made good afterwards. Rows whose scale is zero are not read. One
-// thread, a fixed order of additions.
+// Either rows are laid out as dense columns, times the roots of their scales, and multiplied (`pack`); or sparse rows are
+// added entry by entry (`scatter`), and the shift is corrected afterwards. Rows whose scale is zero are not read. One
+// thread adds in a fixed order.
 #pragma once
 #include <type_traits>
 
@@ -19,7 +19,7 @@ inline constexpr Index beside = 8;        // One entry of each of this many rows
 inline constexpr Index absent = -1;       // The place of a column that is not active.
 }  // namespace gram
 
-// Active columns: which they are, in increasing order, and where each column stands among them.
+// The active columns in increasing order, and the place of each column among them.
 struct Active {
     std::vector<Index> columns;
     std::vector<Index> place;
@@ -86,8 +86,8 @@ void add_packed_gram(const R &rows, Range range, const double *scales, const Act
     }
 }
 
-// The same entry by entry, nothing taken off the columns: two rows of the matrix by four of its columns at a time. Zeros
-// fill up the last four. The columns of a row are in increasing order; what is written below the diagonal has no meaning.
+// The Gram matrix entry by entry, without the shift: two rows of the matrix by four of its columns at a time. Zeros fill up
+// the last four. The columns of a row are in increasing order; entries below the diagonal are meaningless.
 template <class R>
 void add_scattered_gram(const R &rows, Range range, const double *scales, const Active &active, bool bias, Matrix<double> out) {
     const Index size = active.size();
@@ -120,8 +120,8 @@ void add_scattered_gram(const R &rows, Range range, const double *scales, const 
     }
 }
 
-// Adds sum_i c_i c_i^T with c_ij = b_i,feature(j) roots_i,output(j), the upper triangle: what the Hessian of several outputs
-// has between them. `feature` is a place among the active columns, their number standing for the intercept.
+// Adds the upper triangle of sum_i c_i c_i^T with c_ij = b_i,feature(j) roots_i,output(j), the coupling of outputs in the
+// Hessian. `feature` is a place among the active columns; their number stands for the intercept.
 template <class R>
 void add_gram_between(const R &rows, Range range, const double *roots, Index outputs, const Active &active,
                       const double *shift, bool bias, const Index *feature, const Index *output, Matrix<double> out) {

@@ -1,4 +1,4 @@
-// Work that is heard of and shared: on threads, piece after piece, and with somebody who may want it to end.
+// Divides work into pieces for several threads, and checks for interruption in between.
 #pragma once
 #include <exception>
 #include <functional>
@@ -10,13 +10,13 @@ namespace reshuffle {
 
 namespace pieces {
 inline constexpr Index rows = Index(1) << 13;  // A piece has this many rows: a fraction of a millisecond, so that threads share the work evenly.
-inline constexpr double work = double(Index(1) << 25);  // An interruption is looked for after this many products, about every hundredth of a second.
+inline constexpr double work = double(Index(1) << 25);  // Interruption is checked after this many products, about every hundredth of a second.
 }  // namespace pieces
 
-// Asks now and then, from the thread that called, whether to go on; the answer no is an exception.
+// Checks from time to time, on the calling thread, whether to continue; an interruption raises an exception.
 struct Listener {
     std::function<void()> ask;
-    double done = 0.0, total = 0.0;  // products since the last question, and since a call began
+    double done = 0.0, total = 0.0;  // products since the last check, and since the call began
 
     void worked(double products) {
         done += products, total += products;
@@ -26,8 +26,8 @@ struct Listener {
     }
 };
 
-// The rows in pieces of a fixed size where `threads` is given, so that sums have the same bits whatever their number; in one
-// piece where it is 0.
+// Cuts the rows into pieces. With `threads` > 0 pieces have a fixed size, so that the bits of sums do not depend on the number of
+// threads; with 0 there is one piece.
 inline std::vector<Range> cut(Index n, Index threads) {
     std::vector<Range> found;
     const Index most = threads == 0 ? std::max<Index>(n, 1) : pieces::rows;
@@ -35,8 +35,8 @@ inline std::vector<Range> cut(Index n, Index threads) {
     return found;
 }
 
-// work(range, slot) for every piece, as many at a time as there are threads, each in a slot of its own; then
-// add(range, slot) for each, in order. What fails on a thread is thrown on the one that called.
+// Calls work(range, slot) for every piece, as many at a time as there are threads, each in its own slot, and then
+// add(range, slot) for each, in order. An exception on a thread is rethrown on the calling thread.
 template <class Work, class Add>
 void in_pieces(const std::vector<Range> &ranges, Index threads, Work &&work, Add &&add) {
     const std::size_t slots = std::size_t(std::max<Index>(threads, 1));

@@ -1,4 +1,4 @@
-// Vectors of as many doubles as a register of the variant has, where the compiler has such types.
+// Vectors with as many doubles as a register of the variant, if the compiler has vector types.
 #pragma once
 #include "arrays.hpp"
 

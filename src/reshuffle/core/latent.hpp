@@ -6,12 +6,12 @@
 namespace reshuffle {
 
 namespace latent {
-// Of the bound and of |v_g|. A sphere that is met this closely counts as met: the answer is that of an x which differs
-// by no more, and this is about a hundred roundings of one operation.
+// A sphere counts as met if it is met up to this share of the bound and of |v_g|, about a hundred roundings of one operation:
+// the answer is exact for an x that differs by no more.
 inline constexpr double rounded = 1e-14;
 }  // namespace latent
 
-// inside <- y with |inside_g| <= bounds_g for every g: a coordinate shrinks as the tightest of its groups demands.
+// inside <- y, shrunk so that |inside_g| <= bounds_g for every g: each coordinate by the tightest of its groups.
 inline void into_balls(Span<const double> y, const Members &groups, Span<const double> bounds, Span<double> inside) {
     std::fill(inside.begin(), inside.end(), 1.0);
     for (Index g = 0; g < groups.count(); ++g) {

@@ -6,8 +6,8 @@
 //     end:     \n, \r\n, or the end of the text, with or without \r
 //
 // Words are separated by blanks and tabs. Nothing else is a number: neither 1_0, nor nan, nor 0x10, nor digits of other
-// scripts. Numbers are converted by std::from_chars, which rounds correctly and knows no locale. A number below the
-// smallest is 0; a number above the largest is refused. A line without a label is no row.
+// scripts. Numbers are converted by std::from_chars, which rounds correctly and ignores the locale. A number below the
+// smallest is read as 0; a number above the largest is refused. A line without a label is not a row.
 #pragma once
 #include <charconv>
 #include <cstring>
@@ -69,14 +69,14 @@ class LibsvmParser {
     static bool is_digit(char c) { return c >= '0' && c <= '9'; }
     bool sees(char c) const { return at < end && *at == c; }
 
-    // Whether there was a blank or a tab to pass over.
+    // Skips blanks and tabs; returns whether there were any.
     bool blanks() {
         const char *const start = at;
         while (at < end && (*at == ' ' || *at == '\t')) ++at;
         return at > start;
     }
 
-    // Whether the line ends here, perhaps after a remark; then the next one begins.
+    // Returns whether the line ends here, perhaps after a remark, and if so goes to the next line.
     bool line_ends() {
         if (sees('#')) {
             const void *found = std::memchr(at, '\n', std::size_t(end - at));
@@ -95,7 +95,7 @@ class LibsvmParser {
         return at > start;
     }
 
-    // Whether a number is here. It is infinite where it is too large.
+    // Reads a number; returns whether there is one. It is infinite if it is too large.
     bool number(double &value) {
         bool negative = false;
         if (sees('+') || sees('-')) negative = *at++ == '-';
@@ -110,8 +110,8 @@ class LibsvmParser {
         return true;
     }
 
-    // The decimal exponent of the first digit that is not zero, of a number that is out of range: far above 0 where it
-    // is too large, and far below where it is too small.
+    // The decimal exponent of the first nonzero digit of a number that is out of range: far above 0 if the number is too
+    // large, far below 0 if it is too small.
     static double exponent(const char *start, const char *stop) {
         const char *mark = std::find_if(start, stop, [](char c) { return c == 'e' || c == 'E'; });
         const char *point = std::find(start, mark, '.');
@@ -127,7 +127,7 @@ class LibsvmParser {
         return place + (negative ? -written : written);
     }
 
-    // Whether an index is here; one that is too large becomes most + 1.
+    // Reads an index; returns whether there is one. An index that is too large becomes most + 1.
     bool index(Index &value) {
         const char *const start = at;
         for (value = 0; at < end && is_digit(*at); ++at)

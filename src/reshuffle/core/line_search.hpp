@@ -1,4 +1,4 @@
-// P along a line: the search of a Newton step, which reads margins alone.
+// The line search of a Newton step, which needs only the margins and not the rows.
 //
 //     P(x + t d) = (1/n) sum_i w_i l(z_i + t dz_i) + psi(x + t d).
 #pragma once
@@ -10,8 +10,8 @@ namespace reshuffle {
 
 namespace search {
 inline constexpr double rounding = 16.0 * epsilon;  // The error of one evaluation, as a share of P, with room for sums over many rows.
-inline constexpr double armijo = 0.1;     // A step has to keep this share of the promised decrease.
-inline constexpr double straight = 0.9;   // Where this share of the promise is kept the line is straight, and the search goes on along it.
+inline constexpr double armijo = 0.1;     // A step must achieve this share of the promised decrease.
+inline constexpr double straight = 0.9;   // If a step achieves this share of the promise, P is nearly straight along the line, and longer steps are tried.
 inline constexpr int trials = 60;         // The most halvings of a step.
 }  // namespace search
 
@@ -28,7 +28,7 @@ inline double value_along(const Samples &s, const double *z, const double *dz, d
     return total / double(s.n);
 }
 
-// The length of the step d from x, and x + t d in `to`; 0 where none lowers P as promised.
+// The length t of the step along d from x (0 if none lowers P as promised); writes x + t d to `to`.
 //
 // `slope` is <grad f(x), d>, `value` f(x), `psi` psi(x), and value_at(t) is f(x + t d).
 template <class Form, class Along>
@@ -64,7 +64,7 @@ double search_along(const Form &form, Index size, const double *x, const double 
         t *= 0.5;
         if (-t * promised < epsilon * std::fabs(objective)) break;
     }
-    // a step that met next to no curvature (half of the promise is what a parabola keeps)
+    // the step met almost no curvature (on a parabola it would achieve half of the promise)
     if (best == 1.0 && objective - reached > search::straight * -promised)
         for (int trial = 0; trial < search::trials; trial++) {
             here = evaluate(2.0 * best), here += psi + rise;

@@ -1,10 +1,10 @@
-// Losses of means mu = exp(z): half the deviance of a Gamma, a Tweedie and a negative binomial distribution.
+// Losses with a log link, mu = exp(z): half the deviance of the Gamma, Tweedie and negative binomial distributions.
 //
 // The loss with exponent p (Tweedie's variance mu^p) is
 //
 //     l = y^(2-p) / ((1-p)(2-p)) - y mu^(1-p) / (1-p) + mu^(2-p) / (2-p),      l' = mu^(2-p) - y mu^(1-p),
 //
-// and Gamma's its limit for p -> 2. All are at least 0, and 0 where mu = y.
+// and Gamma's loss is its limit for p -> 2. All are at least 0, and equal 0 at mu = y.
 #pragma once
 #include "losses.hpp"
 
@@ -27,7 +27,7 @@ struct Gamma {
 };
 
 // Exponents 1 < p < 2, with y >= 0, and p > 2, with y > 0. For p > 2 the loss is not convex: beyond mu = y (p-1) / (p-2) it
-// bends down, and there its curvature counts as mu^(2-p), what it has where y = mu: more than it has, so that steps stay short.
+// bends down. There mu^(2-p), the curvature at y = mu, replaces its curvature; it is larger, so that steps stay short.
 struct Tweedie {
     double p;
     static constexpr bool has_conjugate() { return false; }  // it would be the root of an equation

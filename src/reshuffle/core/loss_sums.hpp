@@ -1,12 +1,12 @@
-// Losses of one's own, and sums and maps of losses over a block of rows.
+// Users' losses, and sums and maps of losses over a block of rows.
 #pragma once
 #include "arrays.hpp"
 #include "losses.hpp"
 
 namespace reshuffle {
 
-// A loss of one's own, by the addresses of its functions of one margin and one target. Functions of whole arrays
-// (margins, targets, results, how many) may stand beside them: passes over many rows then call each once for a block.
+// A user's loss, given by the addresses of its functions of one margin and one target. There may also be functions of whole
+// arrays (margins, targets, results, how many); passes over many rows then call each of them once for a block.
 struct Given {
     using Function = double (*)(double, double);
     using Block = void (*)(const double *, const double *, double *, std::int64_t);
@@ -23,7 +23,7 @@ struct Given {
     template <class M = InRows>
     [[gnu::always_inline]] double conjugate(double s, double y) const { return fstar(s, y); }
 
-    // out_i = function(z_i, y_i), by one call for all where there is one
+    // out_i = function(z_i, y_i), by one call of the function of arrays if there is one
     static void apply(Function one, Block all, const double *z, const double *y, double *out, Index n) {
         if (all) return all(z, y, out, n);
         for (Index i = 0; i < n; i++) out[i] = one(z[i], y[i]);
@@ -33,7 +33,7 @@ struct Given {
 static_assert(Loss<Logistic> && Loss<Squared> && Loss<Huber> && Loss<SquaredHinge> && Loss<Quantile> && Loss<Poisson> &&
               Loss<Given>);
 
-// w v, where a row without weight counts for nothing, however large its loss is.
+// w v, but 0 for a row without weight, even if its loss is infinite.
 inline double weighted(double w, double v) { return w > 0.0 ? w * v : 0.0; }
 
 // Sums and maps over a block of rows. An empty w stands for weights that are all 1.
@@ -83,7 +83,7 @@ double sum_of_conjugates(const L &loss, Span<const double> s, double factor, con
     return total;
 }
 
-// The same for a loss of one's own, whose functions are not ours to reorder.
+// The same for a user's loss, whose calls must not be reordered.
 
 inline double weighted_sum(const double *values, Index n, Span<const double> w) {
     double total = 0.0;

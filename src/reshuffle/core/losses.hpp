@@ -6,7 +6,7 @@
 //     conjugate   l*(s, y) = sup_z s z - l(z, y), for slopes s that the loss can have (and those scaled towards zero)
 //
 // Each takes the elementary functions that suit its loop (InRows, Alone or Library, see elementary.hpp) and numbers T,
-// float64 or float32. This header and those that it includes compile for a GPU too. Losses of one's own, and sums of
+// float64 or float32. This header and those that it includes compile for a GPU too. Users' losses, and sums of
 // losses over rows, are in loss_sums.hpp.
 #pragma once
 #include "elementary.hpp"
@@ -39,7 +39,7 @@ struct Logistic {
     }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T slope(T z, T y) const {
-        return -y / (T(1.0) + M::exp(y * z));  // an infinite exp gives 0, which is what is left of exp(-y z)
+        return -y / (T(1.0) + M::exp(y * z));  // an infinite exp gives 0, the limit of the slope
     }
     template <class M = InRows, class T>
     RESHUFFLE_DEVICE T bend(T z, T y) const {

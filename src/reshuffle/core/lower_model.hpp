@@ -1,11 +1,11 @@
-// Curvatures of the rows for the quadratic model: as they are, or from below, so that the model lies below P.
+// Curvatures of the rows for the quadratic model: exact ones, or lower bounds, so that the model lies below P.
 //
-// From below means: l(z_i + v) >= l + l' v + low_i v^2 / 2 for |v| <= radius_i, where the radius is more than what a model
-// whose decrease is at most `cap` can reach. For such a model
+// A curvature low_i from below satisfies l(z_i + v) >= l + l' v + low_i v^2 / 2 for |v| <= radius_i, where the radius is larger
+// than any change that a model whose decrease is at most `cap` can reach. For such a model
 //
 //     (change of the margins of row i)^2 <= 2 (decrease of the model's quadratic) / shares_i.
 //
-// Rows that count with no curvature have no radius (infinity): convexity is enough for them.
+// Rows with curvature 0 need no radius (it is infinite): convexity suffices for them.
 //
 // Why the decrease of such a model bounds P(x) - P*. Let
 //
@@ -16,7 +16,7 @@
 // |a_i^T v|, then the segment to it leaves the region at some v' with q(v') <= P(x + v') - P(x) <= 0. But q(v') <= 0 means
 // (v' - d)^T H (v' - d) / 2 <= D, and (a_i^T w)^2 <= w^T H w n / (w_i c_i), so that
 // |a_i^T v'| <= |a_i^T d| + sqrt(2 D n / (w_i c_i)). Where the right side is below r_i in every row (`stays_inside`), there is
-// no such v', and P(x) - P* <= D. The step then takes P(x) down by what it does, and D less that bounds the rest.
+// no such v', and P(x) - P* <= D. After the step, D minus the decrease of P bounds what is left.
 //
 // The curvature of a row is c_i factor_i + extra, and for several outputs factor_i G(p) + extra (I - 11^T / K), where
 // G(p) = (sum p) diag(p) - p p^T is the Laplacian of the weights p_k p_l. Where the outputs are `separate` (a sum of squares
@@ -29,19 +29,19 @@ namespace reshuffle {
 
 namespace lower {
 inline constexpr double tiny = 1e-250;  // Smaller curvatures count as zero; the square root and inverse of this one are finite.
-inline constexpr double wide = 1.0;     // Beyond this change of softmax's margins hardly any curvature is left.
-inline constexpr double reach = 2.1;    // A radius is this many times as far as a model of that decrease reaches; 2 is needed, 2.1 leaves room.
+inline constexpr double wide = 1.0;     // Beyond this change of its margins softmax has hardly any curvature left.
+inline constexpr double reach = 2.1;    // A radius is this many times the reach of a model of that decrease; 2 is needed, 2.1 leaves room.
 inline constexpr int turns = 4;         // Fixed-point iterations for radius and curvature; unconverged rows get curvature 0.
 }  // namespace lower
 
-// How the loss is curved: bounds that hold everywhere.
+// Bounds on the curvature of the loss that hold everywhere.
 struct Curvature {
     double bound = infinity;        // on l''
     double concordance = infinity;  // M with |l'''| <= M l''
     bool quadratic = false;         // l'' is the same everywhere: the model is f itself
 };
 
-// f at a point: what Newton's model is made of. Arrays have one entry per row and output.
+// f at a point, as needed for Newton's model. Arrays have one entry per row and output.
 struct Point {
     std::vector<double> margins, slopes, curvatures, gradient;
     double value = 0.0;
@@ -66,7 +66,7 @@ struct Kept {
     double share, radius;
 };
 
-// What is left of a curvature within a radius that no model of this decrease leaves, and that radius.
+// The share of a curvature that is left within a radius that no model of this decrease leaves, and that radius.
 //
 // Where |l'''| <= M l'', a step v takes l up by l' v and at least 2 (e^-t + t - 1) / t^2 of l'' v^2 / 2, t = M |v|. That
 // share falls in t, and is at least 1 / (1 + t/6)^2: the difference, times t^2 (1 + t/6)^2, is zero with its first two
@@ -82,8 +82,8 @@ inline Kept kept_within(double curvature, double cap, double concordance) {
 
 // A curvature from below and its radius for an l'' with one peak.
 //
-// The mean curvature over [z, z + v] is then least at an end, so the least of l''(z) and (l'(z +- r) - l'(z)) / (+- r) will
-// do. The radius is wide enough for the difference of slopes to have six digits.
+// The mean curvature over [z, z + v] is then least at an end, so the least of l''(z) and (l'(z +- r) - l'(z)) / (+- r)
+// suffices. The radius is large enough for the difference of slopes to have six digits.
 template <Loss L>
 Kept least_secant(const L &loss, double y, double weight, double z, double slope, double curvature, double cap) {
     double c = curvature;
@@ -154,7 +154,7 @@ inline void lower_several_outputs(const Samples &s, double concordance, const Po
     }
 }
 
-// Of squares over several outputs: the curvature is the same everywhere, and no row has a radius.
+// For squares over several outputs: the curvature is constant, and no row has a radius.
 inline void lower_separate_outputs(const Point &at, Bends &out) {
     out.low = at.curvatures;
     std::fill(out.factors.begin(), out.factors.end(), 1.0);
@@ -173,14 +173,14 @@ inline void bends_from_below(const Samples &s, double concordance, const Point &
         lower_one_output(s, concordance, at, cap, out);
 }
 
-// f >= -(1/n) sum_i w_i l*(0), where the loss has a conjugate: a bound from below on P too, where psi >= 0.
+// f >= -(1/n) sum_i w_i l*(0), if the loss has a conjugate. This is also a lower bound on P if psi >= 0.
 inline double least_value(const Samples &s) {
     if (!has_conjugate(s)) return -infinity;
     const std::vector<double> zeros(std::size_t(s.n * s.margins()), 0.0);
     return -conjugates(s, {0, s.n}, zeros.data(), 1.0, 0.0) / double(s.n);
 }
 
-// A bound on the curvature of the rows: that of the loss, or the largest at the point where the loss has none.
+// A bound on the curvature of the rows: the loss's, or if it has none, the largest curvature at the point.
 inline double largest_curvature(const Point &at, double bound) {
     if (bound < infinity) return bound;
     double most = 0.0;
@@ -188,7 +188,7 @@ inline double largest_curvature(const Point &at, double bound) {
     return most;
 }
 
-// The curvatures as they are, and so much of the bound on them in every row.
+// The exact curvatures, plus the share `damping` of their bound in every row.
 inline void damped_bends(const Samples &s, const Point &at, double damping, double bound, Bends &out) {
     out.fit(s);
     out.low = at.curvatures;
@@ -223,7 +223,7 @@ inline double bend_along(const Samples &s, const Bends &bends, double extra, con
     return total / double(s.n);
 }
 
-// How far the margins of row i move, where they have curvature.
+// The distance that the margins of row i move, if the row has curvature.
 inline double reaches(const Samples &s, const Bends &bends, const double *change, Index i) {
     if (s.outputs == 0) return std::fabs(change[i]);
     double most = -infinity, least = infinity;
@@ -235,7 +235,7 @@ inline double reaches(const Samples &s, const Bends &bends, const double *change
     return most - least;
 }
 
-// Whether the lower model's sublevel set stays where its curvatures are valid, that is within the radius of every row.
+// Whether the lower model's sublevel set stays within the radius of every row, where its curvatures are valid.
 inline bool stays_inside(const Samples &s, const Bends &bends, const double *change, double decrease) {
     for (Index i = 0; i < s.n; i++) {
         const double radius = bends.radius[std::size_t(i)];

@@ -25,7 +25,7 @@ inline bool rises(Span<const Index> ends, Index last) {
     return good;
 }
 
-// Whether every number lies in 0 ... size - 1. A negative number is a large one without its sign.
+// Whether every number lies in 0 ... size - 1. Read as unsigned, a negative number is a large one.
 inline bool below(Span<const Index> numbers, Index size) {
     bool good = true;
     for (Index number : numbers) good &= std::uint64_t(number) < std::uint64_t(size);

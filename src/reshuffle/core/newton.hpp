@@ -1,9 +1,9 @@
-// Proximal Newton steps, with a bound on what is left: P(x) - P* <= bound.
+// Proximal Newton steps with a proved bound P(x) - P* <= bound.
 //
-// Each step minimises the quadratic model of f with psi as it is and searches along the line to that point, where P needs
-// the margins alone. Far from the end models are rough; near it their curvatures lie below those of P, and a step proves
-// how far P can still fall (lower_model.hpp has the proof). Where the model promises too much,
-// curvature of the loss's bound is added to every row: damping in the metric of the rows, which no scale of columns changes.
+// Each step minimises the quadratic model of f plus the exact psi, and searches along the line to the minimiser, for which P
+// needs only the margins. Far from the minimum models are solved roughly; near it their curvatures lie below those of P, and a
+// step proves how far P can still fall (lower_model.hpp has the proof). If the model promises too much,
+// curvature is added to every row: damping in the metric of the rows, which does not depend on the scales of columns.
 //
 // The loop is written once, over a System that knows how the set lies in memory:
 //
@@ -25,12 +25,12 @@
 namespace reshuffle {
 
 namespace newton {
-inline constexpr double rough = 1e-3;       // Far from the end the last round of a model may gain this share of the model's decrease.
-inline constexpr double fine = 1e-10;       // The same share for a model that has to prove something.
+inline constexpr double rough = 1e-3;       // Far from the minimum the last round of a model may gain this share of the model's decrease.
+inline constexpr double fine = 1e-10;       // The same share for a model that must prove a bound.
 inline constexpr double trace = 0.01;       // Gains under this share of the rounding of P cannot be measured.
 inline constexpr double solved = 1e-3;      // A model is solved when its last round gained at most this share of the decrease (or tolerance).
 inline constexpr double spare = 10.0;       // The rounds left out are assumed to gain at most this many times what the last round gained.
-inline constexpr double dependent = 1e-11;  // Rounding leaves at most this share of its terms of a sum that is zero.
+inline constexpr double dependent = 1e-11;  // A sum that is zero but for rounding is at most this share of its terms.
 }  // namespace newton
 
 struct Ended {
@@ -40,10 +40,10 @@ struct Ended {
     Index steps = 0, rounds = 0;
 };
 
-// Whether a direction without curvature is a true one: margins that do not change, but for a shift of all outputs.
+// Whether a direction is truly without curvature: the margins do not change along it, except for a common shift of all outputs.
 //
-// The curvature along it is a sum of squares, lost in rounding below 1e-16 of its terms; the margins themselves say so
-// down to the square of that.
+// The curvature along it is a sum of squares, which is lost in rounding below 1e-16 of its terms; the margins themselves
+// resolve it down to the square of that.
 template <class System>
 bool is_regular(System &system, const Bends &bends, const Minimum &found) {
     if (found.length == 0.0) return true;

@@ -14,16 +14,16 @@ namespace reshuffle {
 
 namespace overlap {
 
-// Of a ball's radius: rounding moves a vector on the boundary no further than this from it.
+// A vector longer than this share of its ball's radius counts as on the boundary: rounding moves it no further.
 inline constexpr double inside = 1.0 - 1e-9;
-// Passes from which the next point is extrapolated; ten were no better.
+// The number of passes from which the next point is extrapolated; ten were no better.
 inline constexpr Index depth = 5;
-// Of the largest entry, added to the diagonal of the Gram matrix of the last passes: they become parallel.
+// This share of the largest entry is added to the diagonal of the Gram matrix of the last passes, which become parallel.
 inline constexpr double ridge = 1e-14;
 
 using Gram = std::array<std::array<double, depth>, depth>;
 
-// One pass, which keeps rest = x - (sum of the parts) true. Returns the squared change of the parts.
+// One pass, which maintains rest = x - (sum of the parts). Returns the squared change of the parts.
 inline double pass(Span<double> rest, Span<double> parts, const Members &groups, Span<const double> bounds) {
     double moved = 0.0;
     for (Index g = 0; g < groups.count(); ++g) {
@@ -47,7 +47,7 @@ inline double pass(Span<double> rest, Span<double> parts, const Members &groups,
 
 }  // namespace overlap
 
-// rest <- x - (sum of the parts), free of what passes have rounded.
+// rest <- x - (sum of the parts), recomputed to remove the rounding errors of passes.
 inline void renew_rest(Span<const double> x, Span<const double> parts, Span<const Index> members, Span<double> rest) {
     std::copy(x.begin(), x.end(), rest.begin());
     for (Index k = 0; k < members.size; ++k) rest[members[k]] -= parts[k];
@@ -55,7 +55,7 @@ inline void renew_rest(Span<const double> x, Span<const double> parts, Span<cons
 
 namespace overlap {
 
-// What passes lower, |x - sum of the parts|^2 / 2, after the parts are brought into their balls. `rest` is renewed.
+// The objective of the passes, |x - sum of the parts|^2 / 2, after the parts are scaled into their balls. Recomputes `rest`.
 inline double objective(Span<const double> x, Span<double> parts, const Members &groups, Span<const double> bounds,
                         Span<double> rest) {
     for (Index g = 0; g < groups.count(); ++g) {
@@ -159,9 +159,9 @@ inline double overlap_gap(Span<const double> x, Span<const double> rest, Span<co
 
 // Passes until one moves the parts by no more than `tolerance`, or until `overlap_gap` is at most `gap`.
 //
-// Returns how many, negative where `most` are not enough. After every `depth` passes, Anderson's extrapolation of them
-// is taken where it lowers the objective. The gap is computed after the first two passes, since a warm start needs no
-// more, and then where an extrapolation begins.
+// Returns the number of passes, negative if `most` are not enough. After every `depth` passes, Anderson's extrapolation is
+// accepted if it lowers the objective. The gap is computed after each of the first two passes, since a warm start may need no
+// more, and then whenever an extrapolation begins.
 inline Index overlap_solve(Span<const double> x, const Members &groups, Span<const double> bounds, double tolerance,
                            double gap, Index most, Span<double> rest, Span<double> parts) {
     using overlap::depth;

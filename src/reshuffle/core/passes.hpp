@@ -10,12 +10,12 @@
 //     walk         margins along a permutation, with slopes that stay as they are
 //
 // Each runs on one thread in a fixed order of additions, so that its bits depend on the data alone. Rows are taken
-// `together` at a time: margins first, then losses, then what is added for each row. Losses then need not wait for rows,
-// several are computed at a time, and margins stay in the nearest cache. The losses of such a block are added up before
-// they join the total: two short sums, not one long. Loops over rows are compiled for each layout, loops over losses for
+// `together` at a time: first margins, then losses, then the sums over rows. So losses need not wait for rows, several
+// are computed at a time, and margins stay in the nearest cache. The losses of a block are summed before they are added to
+// the total: two short sums instead of one long one. Loops over rows are compiled for each layout, loops over losses for
 // each loss, and none for each pair of the two.
 //
-// A range of rows stands in every call; arrays with an entry per row (and output) begin with the first row of the range.
+// Every call takes a range of rows; arrays with an entry per row (and output) begin with the first row of the range.
 #pragma once
 #include "samples.hpp"
 
@@ -103,7 +103,7 @@ inline void combine(const Samples &s, Range range, double factor, const double *
         double shift = 0.0;
         Adding add(rows, out);
         for (Index i = range.begin; i < range.end; i++) {
-            if (s.weights && !(s.weights[i] > 0.0)) continue;  // counts for nothing, however large its slope is
+            if (s.weights && !(s.weights[i] > 0.0)) continue;  // no weight: skipped, even if its slope is infinite
             const double weight = s.weights ? s.weights[i] * factor : factor;
             if (outputs == 0) {
                 const double c = weight * table[i - range.begin];
@@ -121,7 +121,7 @@ inline void combine(const Samples &s, Range range, double factor, const double *
     });
 }
 
-// of one output, whatever the loss; no curvatures stand for ones
+// for one output, whatever the loss; empty curvatures stand for ones
 inline void bent(const Samples &s, Range range, Span<const double> curvatures, const double *v, double factor, double *out) {
     with_rows(s, [&](const auto &rows) {
         double shift = 0.0, z[several];
@@ -165,7 +165,7 @@ inline void walk(const Samples &s, Span<const Visit> visits, const double *coefs
 
 // --- losses of the rows of a range, at their margins -------------------------------------------------------------------
 
-// z_i + o_i, in `room` where there are offsets.
+// z_i + o_i, written to `room` if there are offsets.
 inline const double *with_offsets(const Samples &s, Range r, const double *z, std::vector<double> &room) {
     if (!s.offsets) return z;
     room.resize(std::size_t(r.size()));
@@ -279,7 +279,7 @@ inline bool is_separate(const Samples &s) {
         s.loss);
 }
 
-// Whether the loss is convex. Where it is not, its curvatures are at least l'' and positive, and no step proves anything.
+// Whether the loss is convex. If not, its curvatures are positive and at least l'', and no step proves a bound.
 inline bool is_convex(const Samples &s) {
     return std::visit(
         [](const auto &loss) {
@@ -306,7 +306,7 @@ inline double value(const Samples &s, Range range, const double *x, double total
     return total;
 }
 
-// Slopes are kept where there is room for them in `table`; without one this is the gradient alone.
+// Writes slopes to `table` if there is one; without a table it computes the gradient alone.
 inline void tabulate(const Samples &s, Range range, const double *x, double factor, double *table, double *out) {
     std::vector<double> room(std::size_t(table ? 0 : std::min(together, range.size()) * s.margins()));
     in_blocks(range, [&](Range r) {

@@ -1,4 +1,4 @@
-// The operations of the quadratic model that know the penalty, for every compiled form of it.
+// The operations of the quadratic model that depend on the penalty, for every compiled form of it.
 //
 //     sweep            one round of exact minimisation, coordinate by coordinate or group by group
 //     release          the one coordinate or group off the face whose move gains most, moved

@@ -1,4 +1,4 @@
-// What the compilers of the shared headers differ in: those for processors, and those for graphics cards (nvcc, NVRTC).
+// Hides the differences between the compilers of the shared headers, for processors and for graphics cards (nvcc, NVRTC).
 //
 // RESHUFFLE_DEVICE marks a function that both compile, always into the loop that calls it. NVRTC has no standard library,
 // so the few names that the shared headers take from it are declared here.

@@ -1,8 +1,8 @@
-// What the processor can do; built for every processor, so that it can be asked anywhere.
+// Tests which instructions the processor has; it is built for the base architecture, so that it runs on every processor.
 //
 // x86-64-v3 = AVX, AVX2, BMI1, BMI2, F16C, FMA, LZCNT, MOVBE, and an operating system that saves the wide registers
-// (System V ABI for x86-64, section 3.1.1). The instruction cpuid is asked directly, because what
-// __builtin_cpu_supports knows depends on the compiler and on its run-time library.
+// (System V ABI for x86-64, section 3.1.1). The instruction cpuid is used directly, because
+// __builtin_cpu_supports depends on the compiler and its run-time library.
 #include <nanobind/nanobind.h>
 
 #if defined(_M_X64)

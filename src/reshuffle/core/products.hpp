@@ -1,9 +1,9 @@
 // Products of columns: T T^T for a T whose rows hold the columns of a matrix, entry beside entry.
 //
-// Twelve sums at a time stay in registers: three columns by four others, each a vector of as many lanes as a register
-// has. Compilers keep fewer of them there by themselves, and take 1.6 times as long. All products are sums in the same
-// order, so that columns that are equal have equal products, and columns that depend on each other are seen to. The order
-// depends on the variant of the core alone.
+// Twelve sums at a time stay in registers: three columns by four others, each a vector with as many lanes as a register.
+// Compilers by themselves keep fewer sums there and take 1.6 times as long. All products are summed in the same order, so
+// that equal columns have equal products and dependent columns are recognised. The order depends only on the variant of
+// the core.
 #pragma once
 #include "lanes.hpp"
 
@@ -42,7 +42,7 @@ inline Tile tile(const double *const (&s)[3], const double *const (&t)[4], Index
 }
 
 // out_jk <- out_jk + factor (row j of A)^T (row k of B), over n entries of each, for j in [first, last) and
-// k in [begin, end) with k >= j where `upper`. Rows that are missing in a tile are stood in for by the last one.
+// k in [begin, end), with k >= j if `upper`. The last row takes the place of rows that are missing in a tile.
 template <class A, class B, class Out>
 void add_products(A &&a, B &&b, Index n, Index first, Index last, Index begin, Index end, bool upper, double factor,
                   Out &&out) {
@@ -61,8 +61,8 @@ void add_products(A &&a, B &&b, Index n, Index first, Index last, Index begin, I
     }
 }
 
-// The upper triangle of T T^T over the first n entries of its rows, added to out. What is written below the diagonal has
-// no meaning.
+// Adds the upper triangle of T T^T, over the first n entries of its rows, to out. Entries below the diagonal are
+// meaningless.
 inline void add_upper_products(Matrix<const double> T, Index n, Matrix<double> out) {
     auto row = [&](Index j) { return T[j]; };
     for (Index j = 0; j < out.rows; j += cached_columns)

@@ -1,13 +1,13 @@
-// The quadratic model of a Newton step, with its penalty, minimised to the last digits.
+// Minimises the quadratic model of a Newton step, with its penalty, to the last digits.
 //
 //     min_u  m(u) = g^T (u - x) + (u - x)^T H (u - x) / 2 + psi(u),        r = g + H (u - x).
 //
-// Sweeps of coordinate descent find the face: which coordinates rest at zero or at a bound. They see no scale of columns,
-// but correlated columns make them slow. So each round ends with a Newton step on the face, where psi is smooth: one
-// Cholesky factorisation, scaled to a unit diagonal so that it does not see scales either, and the step cut where a
-// coordinate would change its sign or leave its bounds. Where the face still changes after a few rounds (strongly
-// correlated columns: sweeps let coordinates go that the next step on the face brings back), one coordinate at a time is
-// let go: an active-set method.
+// Sweeps of coordinate descent find the face, that is, which coordinates rest at zero or at a bound. They do not depend on
+// the scales of columns, but correlated columns make them slow. So each round ends with a Newton step on the face, where psi
+// is smooth: one Cholesky factorisation, scaled to a unit diagonal so that it does not depend on scales either; the step is
+// cut if a coordinate would change its sign or leave its bounds. If the face still changes after several rounds (sweeps over
+// strongly correlated columns release coordinates that the next step on the face brings back), one coordinate is released at
+// a time, as in an active-set method.
 #pragma once
 #include "penalty_ops.hpp"
 #include "products.hpp"
@@ -17,7 +17,7 @@ namespace reshuffle {
 namespace model {
 inline constexpr int sweeps = 30;         // The most sweeps of a round.
 inline constexpr double slow = 0.7;       // Sweeps stop for a step on the face when one gains more than this share of the last one's gain.
-inline constexpr Index a_sweep = 40;      // Before a face is factorised, one sweep is made for each so many coordinates: of 100, 40 and 15, this took the least time on two sets of text.
+inline constexpr Index a_sweep = 40;      // One sweep is made for each a_sweep coordinates of a face before it is factorised: of 100, 40 and 15, this was fastest on two text data sets.
 inline constexpr int few_steps = 4;       // The most steps on a face that sweeps may still change; each is a factorisation.
 inline constexpr int sweeping = 12;       // This many rounds begin with sweeps; later ones release one coordinate (or group) at a time.
 inline constexpr Index steps = 10;        // The most steps on a face, beyond one for each coordinate that may have to become zero.
@@ -31,17 +31,17 @@ inline constexpr Index block = 32;        // This many columns of a Cholesky fac
 }  // namespace model
 
 struct Minimum {
-    double decrease;  // of the model; infinite where there is no minimum
-    double left;      // what the last round gained, and what its last step on the face promised but could not keep
-    double length;    // of the direction without curvature, in units in which every column has curvature 1; 0 where none is
+    double decrease;  // of the model; infinite if it has no minimum
+    double left;      // the gain of the last round, and the gain that its last step on the face promised but did not achieve
+    double length;    // of the direction without curvature, in units in which every column has curvature 1; 0 if there is none
     Index rounds;
 };
 
 // M <- L with L L^T = D M D, D M D of unit diagonal, D in scales; of the lower triangle. Returns how many pivots are weak.
 //
-// A pivot below `model::pivot` is lifted to it: the step along such a direction is long where the slope asks for it (until
-// a kink stops it), and lost in rounding where it does not. Columns are found in blocks: first the products with all
-// columns before the block are subtracted, in registers, then those within it.
+// A pivot below `model::pivot` is lifted to it: the step along its direction is long if there is a slope (until a kink stops
+// it), and lost in rounding if there is none. Columns are computed in blocks: first the products with all columns before the
+// block are subtracted, in registers, then those within the block.
 inline Index factorise(Matrix<double> M, double *scales, Index size) {
     Index weak = 0;
     for (Index i = 0; i < size; i++) scales[i] = M[i][i] > 0.0 ? 1.0 / std::sqrt(M[i][i]) : 0.0;
@@ -73,8 +73,8 @@ inline Index factorise(Matrix<double> M, double *scales, Index size) {
     return weak;
 }
 
-// b <- M^{-1} b; returns b^T M^{-1} b. Along a weak pivot a slope that is what rounding leaves of a difference is zero: divided by
-// the pivot it would carry x far out along equal columns, where nothing is gained.
+// b <- M^{-1} b; returns b^T M^{-1} b. Along a weak pivot a slope that is only rounding counts as zero: divided by the pivot
+// it would carry x far out along equal columns without any gain.
 inline double solve_factored(Matrix<const double> L, const double *scales, double *b, Index size) {
     double power = 0.0;
     for (Index i = 0; i < size; i++) {
@@ -143,10 +143,10 @@ FaceStep face_step(const Form &form, Matrix<const double> H, double *u, Workspac
     const Matrix<double> M = room.matrix();
     double *r = room.r.data(), *step = room.step.data(), *to = room.to.data(), *bent = room.bent.data(), *b = room.b.data();
     face(form, u, size, room.free.data(), room.slopes.data());
-    for (Index j = 0; j < size; j++)  // without a column there is nothing to solve for
+    for (Index j = 0; j < size; j++)  // columns of zeros are left out
         if (room.free[std::size_t(j)] && H[j][j] > 0.0) index[count++] = j;
     if (count == 0) return {0.0, 0.0, 0.0};
-    if (count > model::largest) return {0.0, infinity, 0.0};  // sweeps alone prove nothing
+    if (count > model::largest) return {0.0, infinity, 0.0};  // the face is too large, and sweeps alone prove nothing
     for (Index k = 0; k < count; k++) {
         b[k] = -(r[index[k]] + room.slopes[std::size_t(index[k])]);
         const double *row = H[index[k]];
@@ -168,8 +168,8 @@ FaceStep face_step(const Form &form, Matrix<const double> H, double *u, Workspac
         product(H, step, bent);
         double change = penalty_change(form, u, to);
         for (Index j = 0; j < size; j++) change += step[j] * (r[j] + 0.5 * bent[j]);
-        // a parabola goes down by what it promised at most: more is an H with rounded, so negative, curvature along a
-        // step that is far too long
+        // a parabola falls by at most what it promised; a larger fall means that rounding made the curvature along a far too
+        // long step negative
         if (-4.0 * promised <= change && change <= -0.1 * t * promised) {
             for (Index j = 0; j < size; j++) u[j] = to[j], r[j] += bent[j];
             return {-change, t == 1.0 && until == 1.0 ? 0.0 : promised, length};
@@ -196,7 +196,7 @@ Minimum minimise(const Form &form, Matrix<const double> H, const double *g, cons
     for (Index j = 0; j < size; j++) step[j] = u[j] - x[j];
     for (int k = 0; k < model::rounds; k++) {
         made++;
-        product(H, step, r);  // afresh: no rounding gathers over the rounds
+        product(H, step, r);  // recomputed, so that no rounding accumulates over the rounds
         for (Index j = 0; j < size; j++) r[j] += g[j];
         bool quick = false;
         gain = 0.0;
@@ -228,7 +228,7 @@ Minimum minimise(const Form &form, Matrix<const double> H, const double *g, cons
         total += gain;
         for (Index j = 0; j < size; j++) step[j] = u[j] - x[j];
         if (!(gain > std::max(accuracy * total, floor))) break;
-        if (k > 1 && gain > 0.5 * last && gain < model::noise * total) break;  // no longer less from round to round: rounding
+        if (k > 1 && gain > 0.5 * last && gain < model::noise * total) break;  // gains no longer fall from round to round: rounding
         last = gain;
     }
     if (unbounded(form, H, r)) total = infinity;

@@ -16,8 +16,8 @@
 namespace reshuffle {
 
 namespace risk {
-inline constexpr double tiny = 1e-290;   // A smaller sum over a risk set, beside a largest term of 1, has an inverse that may overflow.
-inline constexpr double flat = 1e-14;    // A variance below this share of the mean square is what rounding leaves of none.
+inline constexpr double tiny = 1e-290;   // The inverse of a smaller sum over a risk set, with a largest term of 1, may overflow.
+inline constexpr double flat = 1e-14;    // A variance below this share of the mean square is rounding.
 inline constexpr Index chunk = 256;      // This many rows, or terms, of all columns are multiplied together, as in gram.hpp.
 }  // namespace risk
 
@@ -50,7 +50,7 @@ struct Hazards {
     }
 };
 
-// -log L alone needs `sizes` and `sums`; `slopes` says whether what is expected of each row is computed too.
+// -log L alone needs `sizes` and `sums`; `slopes` says whether `expected` is computed too.
 inline void partial_likelihood(const RiskSets &sets, const double *z, bool slopes, Hazards &at) {
     const Index risk = sets.at_risk(), times = sets.times();
     double *e = at.sizes.data(), *S = at.sums.data(), shift = -infinity;
@@ -118,8 +118,8 @@ inline void partial_likelihood(const RiskSets &sets, const double *z, bool slope
 //
 //     sum_j expected_j a_j a_j^T - sum_k c_k mean_k mean_k^T.
 //
-// It does not change where all rows are moved by the same vector. So they are moved first to where their mean is zero, and
-// what is subtracted is not larger than what is left. `column(c)` points to the entries of column c.
+// It does not change if all rows are shifted by the same vector. So they are first shifted to mean zero, which keeps the
+// subtracted sum from being larger than the difference. `column(c)` points to the entries of column c.
 template <class Column>
 void add_covariances(const RiskSets &sets, const Hazards &at, Column &&column, double factor, Matrix<double> out) {
     const Index size = out.rows, risk = sets.at_risk(), times = sets.times();

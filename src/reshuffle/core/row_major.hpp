@@ -1,12 +1,12 @@
-// Rows as they lie, and Newton's model on working sets of features.
+// Newton's model on working sets of features, for rows as they are stored.
 //
 // Most features of a wide set rest at zero. So the model
 //
 //     m(u) = <grad f(x), u - x> + (u - x)^T H (u - x) / 2 + psi(u)
 //
-// is minimised over those that are not zero, or want to move away from it, the most pressing first; then, where the model
-// has to prove something (`complete`), over more of them, until no other would move at its minimum. Where there is an
-// intercept, active columns are less their means, so that it and they do not depend on each other.
+// is minimised over those that are not zero or would leave zero, those with the largest gain first; then, if the model
+// must prove a bound (`complete`), over more of them, until no other would move at its minimum. If there is an
+// intercept, active columns are centred, so that they do not depend on it.
 #pragma once
 #include <numeric>
 
@@ -18,14 +18,14 @@
 namespace reshuffle {
 
 namespace sets {
-inline constexpr Index few = 100;          // A first working set may have this many features without a reason.
+inline constexpr Index few = 100;          // The fewest features of a first working set, needed or not.
 inline constexpr double early = 1e-2;       // While features may be missing, the last round of a model may gain this share of the model's decrease.
-inline constexpr int turns = 12;            // So many sets of a model may leave out features that the last one left at zero; later sets only grow, so that they come to an end.
+inline constexpr int turns = 12;            // The first sets of a model, this many, may leave out features that the last one left at zero; later sets only grow, so that the loop ends.
 inline constexpr double constant = 1e-14;  // Rounding explains a deviation of this share of the mean.
 inline constexpr double apart = 1e-6;      // A variance of this share of the mean square keeps ten digits when the mean is subtracted.
 inline constexpr double left = 1e-10;      // A difference of this share of a square still has six digits.
 inline constexpr double full = 0.7;        // Sparse rows with this share of nonzero values are multiplied faster as dense ones.
-inline constexpr Index sparse = 4;         // With this many times fewer nonzeros in x than columns, a dense row is read at these alone.
+inline constexpr Index sparse = 4;         // If x has this many times fewer nonzeros than columns, a dense row is read only at the nonzeros.
 inline constexpr double work = 4.0 * pieces::work;  // A call ends after this many products, and leaves the next step to the next call.
 inline constexpr Index cached = Index(1) << 15;  // Rows that are read twice come in pieces of this many values, which stay in the second-level cache.
 }  // namespace sets
@@ -44,7 +44,7 @@ struct Part {
         take(form.l1, l1), take(form.l2, l2), take(form.low, low), take(form.high, high);
         return {span(std::as_const(l1)), span(std::as_const(l2)), span(std::as_const(low)), span(std::as_const(high))};
     }
-    // The coordinates hold whole groups, or none of one.
+    // A group is kept whole or not at all.
     Groups of(const Groups &form, const std::vector<Index> &kept) {
         place.assign(std::size_t(form.size()), -1);
         l1.clear(), strengths.clear(), members.clear(), starts.assign(1, 0);
@@ -60,7 +60,7 @@ struct Part {
     }
 };
 
-// Adds what a penalty keeps together with the chosen coordinates: nothing, or whole groups, and all outputs of a feature.
+// Adds the coordinates that a penalty keeps together with the chosen ones: none, or those of their groups and all outputs of a feature.
 inline void close_set(const Coordinates &, Index, Index, std::vector<unsigned char> &) {}
 
 inline void close_set(const Groups &form, Index features, Index outputs, std::vector<unsigned char> &chosen) {
@@ -92,11 +92,11 @@ class RowMajor {
     std::vector<double> d, change;  // a step, and the change of the margins by it
     double floor = -infinity;       // a bound from below on all losses
     Index passes = 0;
-    Listener listener;  // it also says when a call has done enough
-    std::vector<unsigned char> constant;  // columns that are constant, where there is an intercept; found on the way
+    Listener listener;  // it also counts the work of a call
+    std::vector<unsigned char> constant;  // columns found to be constant, if there is an intercept
 
-    // centre: the means of the columns, which an intercept takes up. ones: columns of ones, whose entries are not stored.
-    // counts: stored entries of each column, none for dense rows. squares: (1/n) sum_i w_i a_ij^2, none where not yet known.
+    // centre: the means of the columns, which an intercept absorbs. ones: columns of ones, whose entries are not stored.
+    // counts: stored entries of each column, empty for dense rows. squares: (1/n) sum_i w_i a_ij^2, empty if not yet known.
     RowMajor(const Samples &s, const Curvature &c, Index threads, Span<const double> centre, Span<const bool> ones,
              Span<const Index> counts, Span<const double> squares)
         : losses(s), curvature(c), constant(ones.begin(), ones.end()), threads_(threads), ranges_(cut(s.n, threads)),
@@ -114,7 +114,7 @@ class RowMajor {
 
     // --- passes -------------------------------------------------------------------------------------------------------
 
-    // z, l'(z), l''(z) of every row and the gradient; nothing is done where the last call had the same x.
+    // z, l'(z), l''(z) of every row and the gradient; does nothing if the last call had the same x.
     void linearise(const double *x) {
         const auto count = std::size_t(size());
         if (x_.size() == count && std::equal(x, x + count, x_.begin())) return;
@@ -147,7 +147,7 @@ class RowMajor {
         x_.assign(x, x + count);
     }
 
-    void margins(const double *v, double *out) {  // a_i^T v for every row, and what v has for an intercept
+    void margins(const double *v, double *out) {  // a_i^T v for every row, plus the intercept of v
         const std::vector<Index> some = few_entries(v);
         in_pieces(
             ranges_, threads_,
@@ -201,9 +201,8 @@ class RowMajor {
 
     // --- the Hessian --------------------------------------------------------------------------------------------------
 
-    // Whether sparse rows are multiplied as dense ones, less the means of the columns. So they are where many values are
-    // stored, and where a column hardly differs from its mean: entry by entry, the little that is left of it would be lost
-    // in rounding. Of ones nothing is left.
+    // Whether sparse rows are multiplied as dense, centred ones: if many values are stored, or if a column hardly differs
+    // from its mean, because its small deviations would be lost in rounding entry by entry. A column of ones has none.
     bool packs(const Active &active) {
         if (dense_) return true;
         double stored = 0.0;
@@ -251,12 +250,12 @@ class RowMajor {
                 out[last][j] = out[j][last];
                 lost = lost || (m != 0.0 && !(out[j][j] > sets::left * before));
             }
-            if (lost) {  // rows with curvature have the mean of a column: nothing but rounding is left of it
+            if (lost) {  // in rows with curvature the column equals its mean: only rounding is left
                 packed = true;
                 add_up();
             }
         }
-        for (Index j = 0; j < last; j++) {  // what rounding leaves of a column that is constant, so a second intercept
+        for (Index j = 0; j < last; j++) {  // only rounding is left of a constant column, which would be a second intercept
             const double m = shift[std::size_t(j)];
             const double dust = (packed ? sets::constant * sets::constant : sets::constant) * m * m * all;
             const Index column = active.columns[std::size_t(j)];
@@ -304,7 +303,7 @@ class RowMajor {
         hold(form, held.data());
         Minimum all{0.0, 0.0, 0.0, 0};
         std::fill(d.begin(), d.end(), 0.0);
-        // a set that lacks features is not worth a fine answer: it is solved again, finely, once none is missing
+        // a set that may lack features is solved roughly, and again finely once none is missing
         double own = complete ? std::max(accuracy, sets::early) : accuracy;
         bool missing = true;
         for (int turn = 0;; turn++) {
@@ -353,7 +352,7 @@ class RowMajor {
     std::vector<unsigned char> ones_;
     std::vector<Index> counts_;
     std::vector<double> squares_, x_;
-    std::vector<unsigned char> even_;  // columns whose entries are all the same; empty where not yet looked at
+    std::vector<unsigned char> even_;  // columns whose entries are all equal; empty until they are checked
     bool dense_ = false;
     Active active_;                        // of the last working set:
     std::vector<Index> kept_;              // its coordinates that are penalised, in the numbering of all,
@@ -364,7 +363,7 @@ class RowMajor {
 
     std::size_t slots() const { return std::size_t(std::max<Index>(threads_, 1)); }
 
-    // Parts of a range that are read `times` over while they are in the cache; the thread that called asks whether to go on.
+    // Parts of a range that are read `times` times while they are in the cache; the calling thread checks for interruption.
     template <class F>
     void in_some(Range range, std::size_t slot, int times, F &&f) {
         const double each = double(with_rows(losses, [&](const auto &rows) {
@@ -379,7 +378,7 @@ class RowMajor {
         }
     }
 
-    // Where v is not zero, if these are few entries of dense rows; else nothing.
+    // The nonzero entries of v if rows are dense and these are few; otherwise empty.
     std::vector<Index> few_entries(const double *v) const {
         std::vector<Index> found;
         if (!dense_ || losses.outputs > 0) return found;
@@ -457,8 +456,8 @@ class RowMajor {
         return squares_;
     }
 
-    // Whether a column has the same entry in every row that counts, but for rounding. The Hessian cannot tell: its rows
-    // may have no curvature where the column differs, or one that overflows.
+    // Whether a column has the same entry, up to rounding, in every row with weight. The Hessian cannot tell: rows in which the
+    // column differs may have no curvature, or one that overflows.
     bool is_even(Index column) {
         if (even_.empty()) {
             const auto features = std::size_t(losses.features);
@@ -482,7 +481,7 @@ class RowMajor {
         return even_[std::size_t(column)];
     }
 
-    // Several outputs of which none sees another, with the same curvature in all of them: one Gram matrix for all.
+    // Several independent outputs with the same curvature: one Gram matrix for all.
     Matrix<double> gram_of_each(const Bends &bends, const Active &active, std::vector<double> &scales) {
         const Index n = losses.n, width = active.size() + losses.bias;
         for (Index i = 0; i < n; i++) {
@@ -529,7 +528,7 @@ class RowMajor {
     }
 
     // Several outputs on dense rows. Between outputs the Hessian is one product of matrices, -sum_i (p_ik b_i)(p_il b_i)^T;
-    // of one output it is a Gram matrix with the weights p_k sum_{l != k} p_l, a sum that loses nothing where p_k is next
+    // within an output it is a Gram matrix with the weights p_k sum_{l != k} p_l, a sum that loses no digits if p_k is close
     // to one.
     void blocks(const Bends &bends, const Active &active, const std::vector<Index> &feature, const std::vector<Index> &output,
                 std::vector<double> &scales, Matrix<double> out) {
@@ -591,7 +590,7 @@ class RowMajor {
 
     // --- working sets -------------------------------------------------------------------------------------------------
 
-    // Coordinates to work on, added to those of the last set: not zero or wanting to move, the most pressing first.
+    // The coordinates of the next working set, added to the last one: those that are not zero or would move, by decreasing gain.
     template <class Form>
     void choose(const Form &form, const std::vector<double> &beyond, Index support, std::vector<unsigned char> &chosen) {
         std::vector<Index> want;
@@ -605,7 +604,7 @@ class RowMajor {
         const Index most = std::max(sets::few, support);
         if (Index(want.size()) > most) {
             const std::vector<double> &square = squares();
-            auto gain = [&](Index j) {  // of a step of this coordinate alone, but for the curvature of the loss
+            auto gain = [&](Index j) {  // of a step of this coordinate alone, without the curvature of the loss
                 const double b = beyond[std::size_t(j)], s = square[std::size_t(j / losses.margins())];
                 return s > 0.0 ? b * b / s : 0.0;
             };
@@ -679,8 +678,8 @@ class RowMajor {
         return found;
     }
 
-    // Where neither the rows nor the penalty tie one output to another: each by itself. The shortest direction without
-    // curvature stands for all of them.
+    // If neither the rows nor the penalty couple the outputs, each is minimised by itself. The shortest direction without
+    // curvature represents all outputs.
     Minimum minimise_each(const Coordinates &form, const Bends &bends, double accuracy, double least) {
         std::vector<double> null(feature_.size(), 0.0), slope, start, u;
         std::vector<Index> own, kept, feature;
@@ -713,7 +712,7 @@ class RowMajor {
         return all;
     }
 
-    // A step of the centred coordinates of the last model, as one of x.
+    // Converts a step in the centred coordinates of the last model to a step of x.
     void uncentred(const double *moved, double *out) const {
         const Index outputs = losses.margins(), last = losses.features * outputs;
         std::fill(out, out + size(), 0.0);

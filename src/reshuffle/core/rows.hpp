@@ -1,4 +1,4 @@
-// One row a_i of the data matrix against the unknown, whatever the layout of the one and the shape of the other.
+// Operations of one row a_i of the data matrix on the unknown x, for every layout of rows and shape of x.
 //
 //     dot              a_i^T x
 //     drifted          a_i^T (x - drift q), without forming the difference
@@ -9,7 +9,7 @@
 //     drifted_dots     out_o <- out_o + sum_j a_ij (x_jo - drift q_jo)
 //     add_outer        x_jo <- x_jo + factor a_ij coefs_o
 //     for_each         calls f(j, a_ij) for every stored entry
-//     fetch, fetch_pointer   ask the memory for what a shuffled pass reads next
+//     fetch, fetch_pointer   prefetch the row, or the pointer, that a shuffled pass reads next
 //
 // A layout is dense (C order), CSR, or CSR whose values are all 1 and are not stored. Values are float64 or float32;
 // sums run in float64. Row pointers are unsigned, of 32 or 64 bits; column indices are unsigned, of 32 bits.
@@ -22,11 +22,11 @@
 namespace reshuffle {
 
 inline constexpr Index line = 64;        // The bytes of a cache line.
-inline constexpr Index several = 4;      // Dense rows of a pass are taken so many at a time: with eight it took as long.
+inline constexpr Index several = 4;      // A pass works on this many dense rows at a time; eight were no faster.
 inline constexpr Index narrow = 64;      // Rows with fewer values than this are taken one at a time, as adding up the lanes would cost more than it saves.
 inline constexpr Index fetched = 8;      // This many lines of a row are prefetched; the hardware follows a longer row by itself.
 
-// What only asks the memory must be inlined: GCC takes a function that does nothing else for one without effect, and
+// Functions that only prefetch must be inlined: GCC considers a function that does nothing else to be without effect and
 // drops its calls.
 #if defined(__GNUC__)
 #define RESHUFFLE_INLINE [[gnu::always_inline]] inline
@@ -105,7 +105,7 @@ struct Dense {
     void dots(Index i, const double *x, Index outputs, double scale, double *out) const {
         const T *a = row(i);
         const Index fours = width - width % 4;
-        for (Index j = 0; j < fours; j += 4) {  // four features for each time that out is read and written
+        for (Index j = 0; j < fours; j += 4) {  // four features each time out is read and written
             const double b = scale * a[j], c = scale * a[j + 1], d = scale * a[j + 2], e = scale * a[j + 3];
             const double *u = x + j * outputs;
 #pragma omp simd
@@ -151,7 +151,7 @@ struct Dense {
     RESHUFFLE_INLINE void fetch_pointer(Index) const {}
 };
 
-// Where the rows of a CSR matrix begin: numbers of 32 bits, or of 64 where there are more values than these count.
+// The starts of the rows of a CSR matrix: 32-bit numbers, or 64-bit ones if there are too many values.
 struct Starts {
     const std::uint32_t *narrow = nullptr;
     const std::uint64_t *wide = nullptr;
@@ -175,7 +175,7 @@ struct Sparse {
     }
     Index length(Index i) const { return starts[i + 1] - starts[i]; }
 
-    // sum over the entries p of row i of term(p), in four sums: each waits for a fourth of the others
+    // the sum of term(p) over the entries p of row i, by four independent sums
     template <class F>
     double summed(Index i, F &&term) const {
         Index p = starts[i];

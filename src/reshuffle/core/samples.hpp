@@ -1,8 +1,8 @@
-// Rows with targets, weights and a loss: what every kernel is handed.
+// Rows with targets, weights and a loss, the argument of every kernel.
 //
 //     f(x) = (1/n) sum_i w_i l(a_i^T x + b + o_i, y_i)
 //
-// Margins z_i = a_i^T x + b are without the offsets o_i, so that they are linear in x; what reads a loss adds the offset.
+// Margins z_i = a_i^T x + b do not include the offsets o_i, so that they are linear in x; code that evaluates a loss adds the offset.
 // The loss of row i is thus z -> l(z + o_i, y_i), whose conjugate is l*(s, y_i) - s o_i.
 //
 // `with(samples, go)` calls go(rows, loss, targets) with their true types, so that loops are compiled for each layout
@@ -51,7 +51,7 @@ const auto *targets_of(const Samples &s, const L &) {
     }
 }
 
-// The unknown as the kernels of this loss take it: a vector, or a matrix with one column per output.
+// The unknown in the shape for this loss: a vector, or a matrix with one column per output.
 template <class L, class T>
 auto unknown(const L &, const Samples &s, T *x) {
     if constexpr (VectorLoss<L>)

@@ -1,4 +1,4 @@
-// Orders: drawing one uniformly at random, and laying CSR rows out in one.
+// Draws an order uniformly at random, and lays out CSR rows in an order.
 //
 //     for position = last, last - 1, ...:   exchange position with floor(uniform (position + 1))
 #pragma once
@@ -34,7 +34,7 @@ void gather(Span<const T> values, Span<const Pointer> indptr, Span<const Visit> 
     }
 }
 
-// How many entries these rows have together.
+// The number of entries of these rows together.
 template <class Pointer>
 Index stored_in(Span<const Pointer> indptr, Span<const Visit> order) {
     Index total = 0;

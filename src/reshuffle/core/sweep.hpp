@@ -1,4 +1,4 @@
-// The incremental pass that every shuffled method of the package is made of.
+// The incremental pass of all shuffled methods of the package.
 //
 //     x <- x - step * (sum over the batch of  w_i l'(a_i^T x, y_i) a_i  + ridge x) * average
 //
@@ -19,7 +19,7 @@ struct Sweep {
     Index batch;
     double average;       // the factor of a batch: 1 / batch, or 1
     double step, ridge, prox_step;
-    Index ahead;          // rows asked of the memory before their turn
+    Index ahead;          // rows that are prefetched before their turn
 };
 
 inline constexpr double smallest_scale = 1e-9;  // A scale of the iterate below this is folded in before it underflows.
@@ -35,7 +35,7 @@ inline double take_prox(const Sweep &s, const Form &form, double *x, Index penal
     return scale;
 }
 
-// The scale after what the ridge does to the iterate in a batch of so many visits.
+// The scale after the ridge has shrunk the iterate in a batch of `visits` visits.
 inline double shrunk(const Sweep &s, Index visits, double *x, Index penalised, double scale) {
     if (!(s.ridge > 0.0)) return scale;
     scale *= 1.0 - s.step * s.ridge * s.average * double(visits);
@@ -44,7 +44,7 @@ inline double shrunk(const Sweep &s, Index visits, double *x, Index penalised, d
 
 template <class R, class T>
 RESHUFFLE_INLINE void fetch_later(const R &rows, const Sweep &s, Index k, const T *targets, Index width, Span<const double> weights) {
-    // rows that lie in the order of the visits come unasked
+    // rows that lie in the order of the visits need no prefetch
     if (k + 2 * s.ahead < s.visits.size && s.visits[k + s.ahead] != s.visits[k] + s.ahead) {
         const Index later = s.visits[k + 2 * s.ahead];
         rows.fetch_pointer(later);
@@ -75,7 +75,7 @@ template <class R, Loss L>
     };
     for (Index start = 0; start < total; start += s.batch) {
         const Index stop = std::min(start + s.batch, total);
-        if (stop == start + 1) {  // nothing is written down between the slope and the step
+        if (stop == start + 1) {  // the slope of a single visit need not be stored before the step
             const double coef = slope(start);
             scale = shrunk(s, 1, x.data, penalised, scale);
             add(start, -s.step / scale, coef);

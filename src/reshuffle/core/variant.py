@@ -1,6 +1,6 @@
-"""Which build of the core this processor can run.
+"""Chooses the build of the core for this processor.
 
-Every variant is the same source; bits depend on the variant and on nothing else of the machine.
+All variants have the same source; the bits of results depend on the variant, but on nothing else of the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ VARIANTS = {
     "v3": "x86-64-v3: AVX2, FMA and what came with them",
     "base": "what every processor of the architecture can run",
 }
-"""From the fastest on."""
+"""The variants, the fastest first."""
 
 SANITIZED = "san"
 """The build for tests that stops at the first invalid read, write or undefined operation; only by name."""
@@ -33,7 +33,7 @@ def runnable(name: str) -> bool:
 
 
 def chosen(wanted: str | None) -> str:
-    """The variant named, or the first that was built and that the processor can run."""
+    """The variant ``wanted``, or by default the fastest that was built and that the processor can run."""
     if wanted is not None and wanted not in (*VARIANTS, SANITIZED):
         names = ", ".join([*VARIANTS, SANITIZED])
         raise ImportError(f"RESHUFFLE_CORE={wanted!r} is no variant of the core; there are {names}")

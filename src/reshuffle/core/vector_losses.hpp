@@ -7,8 +7,8 @@
 //     expand      of a block of rows: slopes, p, and sum_i w_i l_i, which have most of their work in common
 //     conjugate   l*(s, y)
 //
-// A target is a class, or a row of K numbers; `Target` is what an array of targets holds. Both losses compile for a GPU too, with the
-// elementary functions of its library; blocks of rows and losses of one's own are for processors.
+// A target is a class, or a row of K numbers; `Target` is the element type of an array of targets. Both losses compile for a GPU too,
+// with the elementary functions of its library; blocks of rows and users' losses are for processors only.
 #pragma once
 #include "elementary.hpp"
 
@@ -129,7 +129,7 @@ struct SquaredOutputs {
 };
 
 #if !defined(__CUDACC__)
-// A loss of one's own, by the addresses of its functions: (margins, K, class or row of targets).
+// A user's loss, given by the addresses of its functions: (margins, K, class or row of targets).
 template <class T>
 struct GivenOutputs {
     using Target = T;

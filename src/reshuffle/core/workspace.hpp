@@ -1,11 +1,11 @@
-// Arrays that the quadratic model of a Newton step works in, kept from one model to the next.
+// Work arrays for the quadratic model of a Newton step, kept from one model to the next.
 #pragma once
 #include "arrays.hpp"
 
 namespace reshuffle {
 
 struct Workspace {
-    std::vector<Index> where, place;     // coordinates of a face, and where a coordinate stands among them
+    std::vector<Index> where, place;     // the coordinates of a face, and the place of each coordinate among them
     std::vector<unsigned char> free;     // whether the penalty is smooth along a coordinate
     std::vector<double> slopes, r, step, to, bent, scales, b, v, w;
     std::vector<double> null;            // a direction without curvature

@@ -35,7 +35,6 @@ class Chunk:
         return len(self.places)
 
     def take(self, rows: NDArray[np.intp]) -> Chunk:
-        """Some of the rows."""
         columns: dict[str, Values] = {
             name: values[rows] if isinstance(values, np.ndarray) else [values[k] for k in rows]
             for name, values in self.columns.items()
@@ -43,7 +42,6 @@ class Chunk:
         return Chunk(columns, [self.places[k] for k in rows], self.where, self.unit)
 
     def place(self, row: int) -> str:
-        """The place of a row, for messages."""
         return f"{self.where}, {self.unit} {self.places[row]}"
 
 

@@ -1,4 +1,4 @@
-"""The kind of a table's column: numbers, categories, or values that a linear model cannot use directly."""
+"""Finds the kind of a table's column: numbers, categories, or values that a linear model cannot use directly."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ class Column:
     """The place of the first missing value; empty if none is missing."""
     lacking: int = 0
     stranger: tuple[str, str] | None = None
-    """The first value beyond the levels that is not a number, and its place."""
+    """The first value that is not a number after the column was taken for numbers, and its place."""
     strangers: int = 0
     _parts: list[AnyArray] = field(default_factory=list)
     _numbers: bool = False
     """Whether the parts hold numbers instead of codes of levels."""
 
     def add(self, values: Values, chunk: Chunk) -> None:
-        """Add the values of one chunk."""
         if isinstance(values, np.ndarray):
             self._become_numbers()
             self._note_missing(np.isnan(values), chunk)

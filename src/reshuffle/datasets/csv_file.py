@@ -1,7 +1,7 @@
 """Tables as text with separators (CSV, TSV), read strictly.
 
-The standard library's reader needs no package, works on a pipe, and knows the line of every row, which a
-faster reader that guesses types by the block does not. What a column holds is decided in ``columns``.
+The standard library's reader needs no package, works on a pipe, and knows the line of every row; a faster
+reader that guesses types from the first block does not. ``columns`` decides what a column holds.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ class Number:
         return [self.name]
 
     def encode(self, column: Column, note: Note) -> Array:
-        """One value per row."""
         _, wrong = column.not_numbers()
         if wrong is not None:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Which known data set a file is, by its content and never by its name alone."""
+"""Recognises known data sets by the content of a file, never by its name alone."""
 
 from __future__ import annotations
 

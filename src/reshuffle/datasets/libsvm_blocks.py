@@ -20,12 +20,12 @@ LARGEST = 2**31 - 1  # The largest index that the index arrays can hold.
 PIECE = 4 << 20
 """Bytes that are parsed at a time, within some 20 ms, so that an interruption is noticed soon."""
 LONGEST = 256 << 20
-"""Bytes of one line at most: a row with ten million values is shorter."""
+"""The most bytes of a line: a row with ten million values is shorter."""
 SHOWN = 80  # A message shows at most this many bytes of a wrong line.
 
 
 class LibsvmBlock(NamedTuple):
-    """Some samples, with indices as they are written, and the bytes and lines that come before them."""
+    """Some samples, with indices as written, and the numbers of bytes and lines before them."""
 
     rows: Block
     offset: int
@@ -41,7 +41,7 @@ def libsvm_blocks(
     offset: int = 0,
     lines: int = 0,
 ) -> Iterator[LibsvmBlock]:
-    """The samples of a text, block by block; a block of remarks has none.
+    """The samples of a text, block by block; a block that has only comments is empty.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def libsvm_blocks(
 
 
 def _whole_lines(file: BinaryIO, where: str, most: float) -> Iterator[bytes]:
-    """Whole lines, as many as a piece holds, or a longer one alone."""
+    """As many whole lines as a piece holds; a line that is longer comes alone."""
     held: list[bytes] = []
     read = length = 0
     while text := file.read(int(min(PIECE, most + 1 - read))):

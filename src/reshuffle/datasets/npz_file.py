@@ -1,7 +1,7 @@
-"""Arrays of a .npz file from any source, compressed or not; its size is bounded before anything is allocated.
+"""Reads arrays of a .npz file from any source, compressed or not; its size is bounded before anything is allocated.
 
-Every array must be as large as its part of the file says, and all parts together at most as large as a file of
-that size unpacks to where it holds data. Nothing is unpickled.
+Every array must be as large as its part of the file says, and all parts together must not exceed what a file of that
+size can unpack to if it holds data. Nothing is unpickled.
 """
 
 from __future__ import annotations

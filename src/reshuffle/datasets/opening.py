@@ -25,9 +25,9 @@ def open_shards(
 ) -> tuple[Shards, AnyArray]:
     """X and y of a folder made by ``reshuffle convert``, for a ``Problem``, an estimator or a site.
 
-    X is read a window at a time and never all in memory, unless it is smaller than ``memory``: then it is read once when
-    a problem is made of it, and everything is as with arrays. y is in memory. Labels -1/+1, 0/1 or of two other numbers are
-    as in the file; labels that are texts are texts again.
+    X is read a window at a time, unless it is smaller than ``memory``: then it is read once, when a problem is made of it,
+    and treated like an array. y is in memory. Labels that are numbers are as in the file; labels that are texts are
+    texts again.
 
     Parameters
     ----------
@@ -53,18 +53,18 @@ def open_shards(
 
 
 def finished_manifest(folder: Location) -> Manifest:
-    """The manifest of a folder, refused where its conversion has not ended."""
+    """The manifest of a folder; refused if its conversion is unfinished."""
     manifest = read_manifest(folder)
     if not manifest.complete:
         raise InputError(
             f"{os.fspath(folder)} is an unfinished conversion: run `reshuffle convert` again with the same arguments, and it "
-            f"goes on after the {manifest.rows:,} rows that are there"
+            f"continues after the {manifest.rows:,} rows that are there"
         )
     return manifest
 
 
 def part_identity(manifest: Manifest) -> str:
-    """What tells these shards from others: the checksums of their files, and what their numbers mean."""
+    """A digest that identifies these shards: from the checksums of their files and the meaning of their numbers."""
     crcs = [file.crc32 for shard in manifest.shards for file in shard.files.values()]
     return digest(crcs, manifest.features, list(manifest.classes), list(manifest.names))
 
@@ -72,9 +72,9 @@ def part_identity(manifest: Manifest) -> str:
 def open_part(
     folder: Path, first: int, last: int, memory: int, identity: str
 ) -> tuple[Shards, AnyArray]:
-    """X and y of shards ``first`` up to ``last``: no other file of the folder need be there.
+    """X and y of shards ``first`` up to ``last``; no other file of the folder is needed.
 
-    ``identity`` is what ``part_identity`` says of them elsewhere; other rows are refused.
+    ``identity`` is the ``part_identity`` of these shards on the driver; other rows are refused.
     """
     part = finished_manifest(folder).part(first, last)
     if part_identity(part) != identity:

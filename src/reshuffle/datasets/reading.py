@@ -47,8 +47,8 @@ def load_data(
 ) -> Data:
     """Rows and targets of a CSV, Parquet, LIBSVM or NPZ file, compressed or not; "-" is standard input.
 
-    ``learn_from`` gives, from the targets and the columns kept ``aside``, the rows that scales, fillings and categories of a table come from: where
-    others are held out, these should not have a say.
+    ``learn_from`` returns, from the targets and the columns kept ``aside``, the rows from which scales, fillings and categories of a table are
+    learned, so that held-out rows have no influence.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
 def load_columns(
     path: str | os.PathLike[str], reading: Reading
 ) -> tuple[dict[str, Column], AnyArray, dict[str, AnyArray]]:
-    """The columns of a CSV or Parquet file, its target, and what is kept ``aside``, before anything is encoded."""
+    """The columns of a CSV or Parquet file, its target, and the columns kept ``aside``, before anything is encoded."""
     reading = _separated(path, reading)
     with opened(_located(path, reading, "csv")) as file:
         chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
@@ -190,7 +190,7 @@ class Part(NamedTuple):
     aside: Mapping[str, Values]
     y: AnyArray | None = None
     chunk: Chunk | None = None
-    """The rows as they are in the table."""
+    """The unencoded rows of the table."""
 
 
 def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:

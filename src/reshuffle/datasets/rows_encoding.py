@@ -1,4 +1,4 @@
-"""What a model remembers of a file that holds a matrix."""
+"""The encoding of a file that holds a matrix, as part of a model file."""
 
 from __future__ import annotations
 

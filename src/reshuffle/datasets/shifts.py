@@ -1,4 +1,4 @@
-"""Columns of offsets and exposures: a number in every row."""
+"""Checks columns of offsets and exposures, which must have a number in every row."""
 
 from __future__ import annotations
 

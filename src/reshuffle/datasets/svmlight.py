@@ -1,7 +1,7 @@
-"""A whole file in LIBSVM format as a matrix and labels.
+"""Reads a whole file in LIBSVM format as a matrix and labels.
 
-Memory is bounded by the file: a packed file may be larger than it is packed by a factor that text does not reach, and indices
-have a bound.
+Memory is bounded by the size of the file: a packed file may grow at most by a factor that text does not reach, and indices are
+bounded.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_svmlight(
 def _matrix(
     path: Location, values: AnyArray, indices: AnyArray, ends: AnyArray, n_features: int | None, most: int
 ) -> sp.csr_matrix:  # fmt: skip
-    """The rows as a matrix, whose first column is that of the index 0, or of 1 where there is no 0."""
+    """The rows as a matrix; its first column has index 0, or 1 if index 0 does not occur."""
     if indices.size and indices.min() > 0:
         indices -= 1
     width = int(indices.max(initial=0)) + 1

@@ -128,7 +128,6 @@ def read_columns(chunks: Iterator[Chunk], reading: Reading, where: str) -> Colum
 
 
 def _with_target(chunk: Chunk, target: Column) -> Chunk:
-    """The rows whose target has a value."""
     values = chunk.columns[target.name]
     if isinstance(values, np.ndarray):
         kept = np.flatnonzero(~np.isnan(values))

@@ -57,7 +57,7 @@ def check_engine(engine: Engine | str) -> Engine:
 
 
 def check_available(engine: Engine) -> None:
-    """Refuse an engine that says that this computer lacks what it needs, before any work."""
+    """Refuse an engine that cannot work on this computer, before any work."""
     device = getattr(engine, "device", None)
     if callable(device):
         device()

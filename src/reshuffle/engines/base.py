@@ -16,12 +16,12 @@ from reshuffle.errors import InputError
 OVERHEAD = 20
 """Even a small client costs about as much time as this many samples."""
 MANY = 16
-"""With this many clients for each part, parts made of neighbours are even enough."""
+"""With at least this many clients for each part, parts made of neighbours are even enough."""
 
 
 Plain = str | int | float | AnyArray
 Record = Mapping[str, Plain]
-"""The part of a message beside the model: arrays, numbers and strings, nothing else."""
+"""The part of a message besides the model: only arrays, numbers and strings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Task:
     """The bytes in which each number of x travels; the digits that they do not hold are zero."""
 
     def part(self, clients: Sequence[int]) -> Task:
-        """The same for some of the clients."""
+        """This task for some of its clients."""
         asked = set(self.clients)
         mine = tuple(c for c in clients if c in asked)
         controls = {c: self.controls[c] for c in mine if c in self.controls}
@@ -85,7 +85,6 @@ class Reply:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the model and of the answers."""
         return self.model.nbytes + (size_of(self.more) if self.more else 0)
 
 
@@ -133,7 +132,7 @@ class Engine(Protocol):
         """Distribute the clients over hosts.
 
         A host made by ``make_host`` is a description that can be pickled: it loads its clients' data
-        where it is first asked for something.
+        on its first message.
         """
         ...
 
@@ -153,7 +152,7 @@ def open_session(
 
 
 def checksum(model: AnyArray, more: Record) -> int:
-    """CRC-32 of what a reply holds: against damage, not against malice."""
+    """CRC-32 of the contents of a reply, which detects damage but not malice."""
     found = zlib.crc32(model.data if model.flags.c_contiguous else model.tobytes())
     for name in sorted(more) if more else ():
         part = more[name]
@@ -178,7 +177,7 @@ def size_of(record: Record) -> int:
 def balanced(sizes: Sequence[int], parts: int) -> list[list[int]]:
     """Clients in ``parts`` groups of about equal work.
 
-    A few clients go one by one, the largest first, to the lightest group; many stay with their
+    Few clients are assigned one by one, the largest first, to the lightest group; many stay with their
     neighbours, which can be trained together.
     """
     if len(sizes) > MANY * parts:

@@ -1,4 +1,4 @@
-"""Threads that do jobs, each job with its own deadline; nobody waits for a thread that hangs."""
+"""Runs jobs in threads, each job with its own deadline, and does not wait for a thread that hangs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Crew:
             self._hire()
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Job]:
-        """The jobs in the order in which they end, with their answers or as late."""
+        """The jobs in the order in which they end, with their answers or marked as late."""
         left = list(jobs)
         try:
             with self._change:
@@ -127,7 +127,6 @@ class Crew:
         return next_one
 
     def _drop(self, job: Job) -> None:
-        """Expect nothing more of a job."""
         job.late = True
         if job.began is None:
             self._waiting.remove(job)
@@ -140,8 +139,8 @@ def answers(
 ) -> Iterator[Reply | Failure]:
     """The answers of the hosts' clients, in the order in which they come.
 
-    A host does its clients' work in one go, or, where they are kept ``apart``, each client's by itself, with
-    a time limit of its own.
+    A host works for all its clients in one job or, if they are kept ``apart``, in one job for each client, with its
+    own time limit.
     """
     for job in crew.run([*_jobs(hosts, task, apart)], timeout):
         if job.answers is not None:

@@ -17,8 +17,8 @@ from reshuffle.gpu.clients import NUMBERS
 class Cuda:
     """All clients on the graphics card of this computer: for FedRR, FedSO, LocalSGD and ExactFedRR over very many clients.
 
-    The clients visit the samples that they visit on every other engine, and their models agree up to rounding. Of models, only the
-    mean leaves the card. The same card gives the same bits each time.
+    The clients visit the same samples as on every other engine, and the models agree up to rounding. Only the mean of the models
+    leaves the card. The same card gives the same bits each time.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ class DeviceSession:
 
     @property
     def exact(self) -> DeviceExactRounds | None:
-        """The rounds of ExactFedRR, where the session has these."""
+        """The rounds of ExactFedRR, if the session is for that method."""
         return self._rounds if isinstance(self._rounds, DeviceExactRounds) else None
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
-        """Models of single clients do not leave the card."""
+        """Raises an error: models of single clients do not leave the card."""
         raise InputError(
             'engine="cuda" gives the mean of the clients\' models and not the models themselves: use '
             'engine="threads" for this method'

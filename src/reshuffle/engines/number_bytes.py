@@ -1,4 +1,4 @@
-"""Numbers in fewer bytes: the leading bytes of each double, for arrays whose last digits are zero.
+"""Writes numbers in fewer bytes: only the leading bytes of each double, for arrays whose last digits are zero.
 
 A double is a sign, 11 bits of exponent and 52 of mantissa. Its first w bytes keep 8w - 12 bits of the mantissa; rounded to them, a number changes
 by at most 2^-(8w - 11) of itself, zero stays zero and no number overflows that is not within rounding of the largest.
@@ -18,12 +18,12 @@ LEAST = 2
 
 
 def rounding(width: int) -> float:
-    """The largest relative error of a number that is rounded to so many bytes."""
+    """The largest relative error of a number that is rounded to ``width`` bytes."""
     return 0.0 if width >= WHOLE else 2.0 ** (11 - 8 * width)
 
 
 def rounded(x: Array, width: int) -> Array:
-    """The nearest numbers that have so many bytes, halves to even; one that would overflow is left as it is."""
+    """The nearest numbers of ``width`` bytes, halves to even; a number that would overflow is unchanged."""
     if width >= WHOLE:
         return x
     drop = np.uint64(8 * (WHOLE - width))
@@ -35,7 +35,7 @@ def rounded(x: Array, width: int) -> Array:
 
 
 def width_of(x: Array) -> int:
-    """The fewest bytes in which no digit of these numbers is lost."""
+    """The fewest bytes that hold these numbers exactly."""
     bits = np.bitwise_or.reduce(np.ascontiguousarray(x).view(np.uint64), axis=None)
     width = WHOLE
     while width > LEAST and not int(bits) & (0xFF << 8 * (WHOLE - width)):
@@ -44,7 +44,7 @@ def width_of(x: Array) -> int:
 
 
 def written(x: Array, width: int) -> AnyArray:
-    """The leading bytes of each number, along a last axis; the numbers themselves where all bytes are needed."""
+    """The leading bytes of each number, along a last axis; the numbers themselves if all bytes are needed."""
     if width >= WHOLE:
         return x
     return np.ascontiguousarray(

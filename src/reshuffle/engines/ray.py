@@ -25,13 +25,13 @@ class Ray:
 
     Parameters
     ----------
-    hosts : actors, one per CPU of the cluster where not given. The model does not depend on it.
+    hosts : the number of actors; by default one per CPU of the cluster. The model does not depend on it.
     address : the address of a running cluster ("auto" to find one). Without it, a local cluster is started that
         listens on loopback only, and is shut down when the last run that uses it ends.
     restarts : how often a host that died is started again; its task is then repeated.
     places : for each client the name of a custom resource of the node where its data lies, such as "north"
-        for one started by ``ray start --resources '{"north": 1}'``: there is a host for each place, and
-        it runs nowhere else. Without, hosts are spread over the nodes.
+        for one started by ``ray start --resources '{"north": 1}'``. There is a host for each place, which
+        runs nowhere else. By default hosts are spread over the nodes.
     """
 
     hosts: int | None = None
@@ -102,7 +102,7 @@ class RaySession:
         return list(self._answers(task, timeout, apart=False))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, one client at a time, in the order in which they answer: this process holds one answer at a time."""
+        """The answers of ``run_round``, one client at a time, in the order in which they come: this process holds one answer at a time."""
         return self._answers(task, timeout, apart=True)
 
     def _answers(self, task: Task, timeout: float | None, apart: bool) -> Iterator[Reply | Failure]:
@@ -217,7 +217,7 @@ def _connect(address: str | None, bound: bool) -> tuple[ModuleType, bool]:
 
 
 def _check_address(ray: ModuleType, address: str | None) -> None:
-    """Refuse an address of another cluster than the one that this process is connected to."""
+    """Refuse the address of a cluster other than the one that this process is connected to."""
     connected = ray.get_runtime_context().gcs_address
     if address is not None and address not in ("auto", connected):
         raise InputError(
@@ -227,9 +227,9 @@ def _check_address(ray: ModuleType, address: str | None) -> None:
 
 
 class _HostActor:
-    """A host, fetched by the first call: each has the reference to it, in a list that Ray leaves alone.
+    """A host, fetched by the first call: every call gets the reference to it, in a list, which Ray does not resolve.
 
-    (As an argument of the constructor Ray would warn of it, in red, whenever actors may be restarted.)
+    (Given as an argument of the constructor, it would cause a warning of Ray, in red, whenever actors may be restarted.)
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ class Threads:
 
     Parameters
     ----------
-    workers : threads, one per core where not given. The model does not depend on it.
+    workers : the number of threads; by default one per core. The model does not depend on it.
     """
 
     workers: int | None = None
@@ -43,7 +43,7 @@ class ThreadSession:
         return list(answers(self._open(), self.hosts, task, timeout, timeout is not None))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, one client at a time, in the order in which they answer."""
+        """The answers of ``run_round``, one client at a time, in the order in which they come."""
         return answers(self._open(), self.hosts, task, timeout, True)
 
     def _open(self) -> Crew:
@@ -58,7 +58,7 @@ class ThreadSession:
 
 
 def cores() -> int:
-    """The cores that this process may use; on systems that do not say, all there are."""
+    """The number of cores that this process may use; all cores on systems that do not tell."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

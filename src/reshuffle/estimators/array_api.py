@@ -1,7 +1,7 @@
-"""Arrays of other libraries (PyTorch, CuPy, all that follow the array API) as inputs, and answers of their kind.
+"""Accepts arrays of other libraries (PyTorch, CuPy, all that follow the array API) as inputs, and answers in arrays of their kind.
 
-With ``sklearn.set_config(array_api_dispatch=True)`` a prediction is an array of the library and on the device of X. Without it arrays
-of the processor are taken as numpy arrays, and those of a graphics card are refused, as scikit-learn does.
+With ``sklearn.set_config(array_api_dispatch=True)`` a prediction is an array of the library and on the device of X. Without it, as in
+scikit-learn, arrays of the processor are converted to numpy arrays, and those of a graphics card are refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reshuffle.errors import InputError
 from reshuffle.gpu.cuda import DLPACK_CUDA
 
 BLOCK = 1 << 24
-"""Entries of X that are turned into float64 at a time, 128 MB, where a product is made on a graphics card."""
+"""Entries of X that are converted to float64 at a time, 128 MB, for a product on a graphics card."""
 Method = TypeVar("Method", bound=Callable[..., AnyArray])
 
 
@@ -37,7 +37,7 @@ def is_on_card(X: Any) -> bool:
 
 
 def check_card(name: str, X: object) -> None:
-    """Refuse an array of a graphics card unless scikit-learn is to take arrays of other libraries."""
+    """Refuse an array of a graphics card unless scikit-learn's ``array_api_dispatch`` is on."""
     if is_on_card(X) and not get_config()["array_api_dispatch"]:
         raise InputError(
             f"{name} lies on a graphics card: sklearn.set_config(array_api_dispatch=True) lets estimators take it from there"
@@ -45,7 +45,7 @@ def check_card(name: str, X: object) -> None:
 
 
 def here(X: Any) -> Any:
-    """An array of another library as one of numpy, without a copy where it lies in the processor's memory; other things as they are."""
+    """An array of another library as a numpy array, without a copy if it is in the processor's memory; other objects unchanged."""
     if not is_foreign(X):
         return X
     if _is_tensor(X):
@@ -59,7 +59,7 @@ def here(X: Any) -> Any:
 
 
 def answers_in_kind(method: Method) -> Method:
-    """A method of X whose answer is an array of the same library as X, on the same device, where scikit-learn dispatches."""
+    """Decorate a method of X: if scikit-learn dispatches, its answer is an array of the library and on the device of X."""
 
     @functools.wraps(method)
     def answer(self: object, X: object, *others: object, **named: object) -> object:
@@ -71,17 +71,17 @@ def answers_in_kind(method: Method) -> Method:
 
 
 def there(found: AnyArray, X: Any) -> Any:
-    """Numbers of the processor as an array like X; texts, which other libraries have not, stay as they are."""
+    """Numbers of the processor as an array like X; texts, which other libraries lack, are unchanged."""
     if found.dtype.kind not in "biuf":
         return found
-    if _is_of_cupy(X):  # whose asarray takes no device
+    if _is_of_cupy(X):  # its asarray takes no device
         with X.device:
             return _namespace(X).asarray(found)
     return _namespace(X).asarray(found, device=X.device)
 
 
 def product(X: Any, coef: Array) -> Array:
-    """X·coef in float64, made where X lies; the result is in the processor's memory."""
+    """X·coef in float64, computed on the device of X; the result is in the processor's memory."""
     if not is_on_card(X):
         found: Array = here(X) @ coef
         return found

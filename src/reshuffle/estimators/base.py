@@ -1,4 +1,4 @@
-"""The common part of all estimators: parameters, the way from data to a problem, and from its solution to attributes."""
+"""The common part of all estimators: parameters, the conversion of data to a problem, and of its solution to attributes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LinearEstimator(Linear, Hooks, Nested):
     device: Any = None
 
     fits_on_card: ClassVar[bool] = True
-    """Rows that lie on a graphics card are used where they are."""
+    """Whether rows that lie on a graphics card are used there."""
 
     @with_callbacks
     def fit(
@@ -107,7 +107,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         certificate = certificate_of(result, solver.tol)
         retell(held, type(self).__name__, result, certificate)
         self._keep(result, problem, certificate, watch)
-        private = result.privacy is not None  # such a model keeps nothing of the rows
+        private = result.privacy is not None  # the model must not keep the rows
         self.data_ = None if private or on_card else data
         if not private:
             self.stream_ = None if on_card else SampleStream.after(problem, seed)
@@ -115,7 +115,7 @@ class LinearEstimator(Linear, Hooks, Nested):
         return self
 
     def _check_on_card(self) -> None:
-        """Refuse what is not done with rows that lie on a graphics card, before any work."""
+        """Refuse, before any work, settings that rows on a graphics card do not support."""
         if isinstance(self.solver, str):
             solver_of(self.solver, 1.0, self.max_iter, 0, device=self.device or "cuda")
         if self.early_stopping:
@@ -124,7 +124,6 @@ class LinearEstimator(Linear, Hooks, Nested):
             )
 
     def _penalty(self, shape: tuple[int, ...]) -> Penalty:
-        """ψ on coefficients of this shape."""
         settings = (self.l1, self.l2, self.penalty_factors, self.positive)
         return penalty_of(by_columns(self.penalty, self), *settings, shape)
 

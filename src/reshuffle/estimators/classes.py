@@ -1,4 +1,4 @@
-"""Linear classifiers: from labels to targets, and from margins to labels."""
+"""Linear classifiers: convert labels to targets, and margins to labels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         offset: object = None,
         exposure: object = None,
     ) -> Prepared:
-        """Data as a problem takes them; the classes are noted."""
+        """Check the data, convert them for a problem, and record the classes."""
         X = inputs.design(self, X, reset=True)
         classes, codes = inputs.labels(self, y)
         weights = inputs.weights_of(sample_weight, X.shape[0])
@@ -129,12 +129,12 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
 
 
 def targets_of(codes: AnyArray, count: int) -> tuple[AnyArray, tuple[int, ...]]:
-    """Targets as a loss wants them, and the shape of one margin."""
+    """Targets in the form for a loss, and the shape of one margin."""
     return (2.0 * codes - 1.0, ()) if count == 2 else (codes, (count,))
 
 
 def _rows_of_classes(classes: AnyArray, codes: AnyArray, weights: AnyArray | None) -> Mask | None:
-    """The rows that count, where a class has no other ones than of weight zero and so is not there; else nothing."""
+    """The rows of positive weight if some class has none, so that the class is absent; otherwise None."""
     if weights is None or weights.min() > 0:
         return None
     if np.bincount(codes, weights, minlength=classes.size).min() > 0:

@@ -35,12 +35,12 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     fit_intercept : whether to fit an intercept b, which is not penalised.
     solver : "exact" (``ExactProxRR``), "proxrr", "proxsgd" or "fista", or a solver, which keeps its own tol,
         epochs and seed.
-    tol : the relative accuracy of P at which to stop, certified where that is possible. ``None`` stands for 1e-13
-        where the run ends with Newton steps (penalties by name, separable and group penalties; losses with a
+    tol : the relative accuracy of P at which to stop, certified if possible. ``None`` stands for 1e-13
+        if the run ends with Newton steps (penalties by name, separable and group penalties; losses with a
         second derivative), which is 1e-6 or better in the coefficients and takes hardly longer than 1e-6 in P
         would; for 1e-8 with more than two classes on sets that are not small, where the last step costs more than all before
-        it; and for 1e-4, as in scikit-learn, where the run does not end so: penalties whose prox is costly, losses of your
-        own without ``second``, and other solvers. ``certificate_`` says what was reached.
+        it; and for 1e-4, as in scikit-learn, if the run does not end with Newton steps: penalties whose prox is costly, losses of
+        your own without ``second``, and other solvers. ``certificate_`` says what was reached.
     max_iter : the largest number of epochs.
     random_state : an integer, so that the same data always give the same model; a RandomState or Generator; or None
         for a fresh seed.
@@ -57,7 +57,7 @@ class RRClassifier(LinearClassifier, LinearEstimator):
     ----------
     coef_ : of shape (1, features) for two classes, (classes, features) for more.
     intercept_ : one number per row of ``coef_``; for more than two classes they sum to zero.
-    classes_, n_features_in_, feature_names_in_ : the labels; the columns and, where X had them, their names.
+    classes_, n_features_in_, feature_names_in_ : the labels; the number of columns and, if X had them, their names.
     n_iter_, converged_, message_ : the epochs made, whether P(x) - P* ≤ tol·f(0) is proved, and why the run ended.
     certificate_, objective_, trace_ : what is proved about P, its value, and the run, epoch by epoch.
     loss_, penalty_ : the objects that were used.

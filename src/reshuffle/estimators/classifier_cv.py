@@ -23,11 +23,11 @@ class RRClassifierCV(LinearClassifier, CrossValidated):
         nothing at zero, like "l2", has no largest λ: give them.
     smallest : the ratio of the last λ to the first, if only their number is given.
     cv : the number of folds (5): the rows are divided at random, by ``random_state``, with the same share of each
-        class in every fold, and rows of one group together where ``fit`` is given ``groups``. Or a splitter of
+        class in every fold, and with rows of one group together if ``fit`` is given ``groups``. Or a splitter of
         scikit-learn, ``TimeFolds`` for data in the order of time, or a list of pairs of row numbers.
     scoring : None for the mean loss of the held-out rows, or a scorer of scikit-learn, such as "accuracy".
     rule : "min" for the λ with the lowest mean over the folds, "1se" for the largest within a standard error.
-    tol : the relative accuracy of P at each λ; ``None`` for 1e-8 where there are Newton steps, 1e-4 elsewhere.
+    tol : the relative accuracy of P at each λ; ``None`` for 1e-8 if the run ends with Newton steps, otherwise 1e-4.
     device : as in ``RRClassifier``: every fit is made on the graphics card, to which the rows of a fold are copied once. λ_max and the
         losses of held-out rows are computed on the processor.
     n_jobs : threads for the folds; -1 for all cores. The result is the same with any number.

@@ -24,13 +24,13 @@ from reshuffle.validation import as_array, check_positive
 
 Array = NDArray[np.float64]
 TIGHT = 1e-12
-"""``tol=None`` for one model: Newton steps double the digits, so that it takes a step more than 1e-6 would."""
+"""``tol=None`` for one model: each Newton step doubles the digits, so this takes only one step more than 1e-6."""
 LOOSE = 1e-6
-"""``tol=None`` for a penalty that is not convex, by the gradient mapping of FISTA."""
+"""``tol=None`` for a penalty that is not convex, for the gradient mapping of FISTA."""
 
 
 class Survival(NamedTuple):
-    """Rows with their times, events, strata and weights, as a problem takes them."""
+    """Rows with their times, events, strata and weights, in the form for a problem."""
 
     X: DataMatrix
     times: Array
@@ -45,7 +45,6 @@ class Survival(NamedTuple):
         )
 
     def take(self, rows: AnyArray) -> Survival:
-        """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return Survival(
             self.X[rows], self.times[rows], self.events[rows], self.strata[rows], weights
@@ -90,7 +89,7 @@ class CoxModel(Nested):
         return hasattr(self, "coef_")
 
     def prepared(self, X: object, y: object, sample_weight: object, strata: object) -> Survival:
-        """Data as a problem takes them."""
+        """Check the data and convert them for a problem."""
         X = inputs.design(self, X, reset=True)
         times, events = parts(y)
         inputs.check_length(X, times)
@@ -101,7 +100,7 @@ class CoxModel(Nested):
         return Survival(X, check_times("y", times, n), check_events("y", events, n), codes, weights)
 
     def _keep(self, problem: CoxProblem, result: Result, certificate: Certificate) -> None:
-        self.coef_ = result.x + 0.0  # no minus in front of a zero
+        self.coef_ = result.x + 0.0  # adding 0 turns -0 into 0
         self.strata_ = self.strata_[problem.labels]  # those with a row of positive weight
         self.baseline_, self.penalty_ = Baseline.of(problem, result.x), problem.penalty
         self.n_iter_, self.converged_, self.message_ = (
@@ -116,13 +115,13 @@ class CoxModel(Nested):
     # --- predictions ---------------------------------------------------------------------------
 
     def predict(self, X: object) -> Array:
-        """Xw, the logarithm of the hazard of each row over that of a row of zeros: the higher, the earlier."""
+        """Xw, the logarithm of each row's hazard ratio to a row of zeros: the higher, the earlier the event."""
         check_is_fitted(self)
         rows = inputs.design(self, X, reset=False)
         return np.asarray(rows @ self.coef_)
 
     def score(self, X: object, y: object, strata: object = None) -> float:
-        """Harrell's C: the share of comparable pairs of which the one with the higher risk fails first."""
+        """Harrell's C: the share of comparable pairs in which the row with the higher risk fails first."""
         times, events = parts(y)
         return concordance(times, events, self.predict(X), strata)
 
@@ -163,7 +162,7 @@ class CoxModel(Nested):
         """Standard errors, z, p and intervals of the logarithms of hazard ratios, without a penalty or with a ridge.
 
         ``covariance`` is "model" (the inverse information) or "robust" (Lin and Wei, 1989: valid where hazards are not proportional,
-        for the best model of this form); the first where there is no penalty, if not given. With a ridge the intervals are
+        for the best model of this form); by default "model" if there is no penalty. With a ridge the intervals are
         about the coefficients that it would give for the whole population.
         """
         from reshuffle.estimators.inferring import inference_of_cox
@@ -189,12 +188,12 @@ class RRCox(CoxModel):
     ----------
     penalty : "l1", "l2", "elasticnet", "none" or None, or any object with ``value(x)`` and ``prox(x, step)``, such as the
         penalties of ``reshuffle.penalties``. With one that is not convex (MCP, SCAD, LogSum) FISTA ends at a stationary point.
-    l1, l2 : strengths of a penalty that is given by name; 1e-4 where it has one that is not given.
+    l1, l2 : strengths of a penalty that is given by name; 1e-4 by default.
     penalty_factors : one number per feature, by which its strengths are multiplied; 0 leaves it unpenalised.
     positive : whether coefficients must not be negative (for a penalty that is given by name).
     ties : events at the same time: "efron" or "breslow".
     solver : "newton" (``ProxNewton``), "fista", or a solver, which keeps its own limits.
-    tol : the relative accuracy of P at which to stop, proved where that is possible; ``certificate_`` says how.
+    tol : the relative accuracy of P at which to stop, proved if possible; ``certificate_`` says how.
     max_iter : the most steps.
 
     Attributes

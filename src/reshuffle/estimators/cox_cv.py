@@ -33,8 +33,8 @@ class RRCoxCV(CoxModel):
     cv : the number of folds (5), with the same share of events in each, or a splitter, as in ``RRClassifierCV``.
     scoring : "concordance" (Harrell's C on the held-out rows of each fold), or "likelihood": log L on all rows less that on the
         rows that the model was fitted to, over the number of held-out events (Verweij and van Houwelingen, 1993). C sees the
-        order of the risks alone and changes in steps; the likelihood chooses more steadily where events are few.
-    tol : the relative accuracy of P at each λ; 1e-8 where not given.
+        order of the risks alone and changes in steps; the likelihood chooses more steadily if events are few.
+    tol : the relative accuracy of P at each λ; by default 1e-8.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class RRCoxCV(CoxModel):
         if self.scoring == "concordance":
             if (
                 held.weights is not None
-            ):  # pairs of held-out rows count alike, but for rows of weight zero
+            ):  # weights do not count in pairs, except that rows of weight zero are left out
                 held = held.take(np.flatnonzero(held.weights))
             judged = (held.times, held.events)
             return np.array([-concordance(*judged, held.X @ x, held.strata) for x in points])
@@ -153,6 +153,6 @@ class RRCoxCV(CoxModel):
 
 
 def _whole(problem: CoxProblem, weights: Array, data: Survival, x: Array) -> float:
-    """-log L with the weights as they are, which a problem brings to a mean of 1: times s they add log s for each event."""
+    """-log L with the given weights. A problem scales them to mean 1; weights times s add log s for each event."""
     total, share = float(weights.sum()), problem.n / float(weights.sum())
     return total * problem.value(x) - float(weights @ data.events) * float(np.log(share))

@@ -1,4 +1,4 @@
-"""Cox's model along a path of strengths: in the core where it can, and by ``ProxNewton`` where it cannot."""
+"""Cox's model along a path of strengths: in the core if possible, otherwise by ``ProxNewton``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from reshuffle.trace import Result
 
 NEWTON = "newton"
 A_CALL = 3_000_000
-"""Entries of X that one call of the core reads in about ten steps for each of its strengths: some hundredths of a second, so that Ctrl-C is heard."""
+"""A call of the core gets as many strengths as make it read about this many entries of X, at about ten steps for each: some hundredths of a second, so that Ctrl-C is noticed."""
 PROOF = "duality gap"
 
 
@@ -79,7 +79,7 @@ def cox_path(
 
 
 class InTheCore(NamedTuple):
-    """A path as the core walked it: for each strength x, P(x), a bound on P(x) - P* over f(0) - inf f, and Newton steps."""
+    """A path from the core: for each strength x, P(x), a bound on P(x) - P* over f(0) - inf f, and the number of Newton steps."""
 
     points: Array
     objectives: Array
@@ -135,7 +135,7 @@ def points_along(
     method: FittingSolver,
     given_up: Callable[[], bool],
 ) -> list[Array]:
-    """The minimisers alone, for the folds of a cross-validation; fewer of them where it was given up."""
+    """The minimisers alone, for the folds of a cross-validation; fewer if it was given up."""
     found = in_the_core(problem, strengths, name, method, given_up)
     if found is not None and np.all(found.bounds <= method.tol):
         return list(found.points)
@@ -152,7 +152,7 @@ def result_at(
 ) -> tuple[CoxProblem, Result]:
     """The run at one strength, from its minimiser."""
     own = problem.with_penalty(scaling(problem.penalty, problem.shape)(strength))
-    with held_warnings():  # what matters is said of the path
+    with held_warnings():  # warnings are given for the whole path
         return own, method.solve(own, x)
 
 
@@ -163,7 +163,7 @@ def in_the_core(
     method: FittingSolver,
     given_up: Callable[[], bool] = lambda: False,
 ) -> InTheCore | None:
-    """The path of a dense problem whose penalty holds every feature by itself; None for others, and where it was given up."""
+    """The path of a dense problem with a separable penalty; None for other problems, and if it was given up."""
     rows, form = problem.in_the_core, problem.form
     if not isinstance(name, str) or name != NEWTON or rows is None or form is None:
         return None

@@ -31,12 +31,12 @@ else:
             """scikit-learn's, where it has it."""
 
         def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
-            """Return the method as it is."""
+            """Return the method unchanged."""
             return method
 
 
 class Hooks(CallbackSupportMixin):
-    """An estimator whose epochs are tasks of which scikit-learn's callbacks are told."""
+    """An estimator whose epochs are tasks for scikit-learn's callbacks."""
 
     def _tasks(
         self,
@@ -44,7 +44,7 @@ class Hooks(CallbackSupportMixin):
         attributes: Callable[[Array], dict[str, object]],
         data: Mapping[str, object],
     ) -> Tasks:
-        """The tasks of which scikit-learn's callbacks are told; None if there is no callback."""
+        """The tasks for scikit-learn's callbacks; None if there is no callback."""
         heard = hasattr(self, "_skl_callbacks") or hasattr(self, "_parent_callback_ctx")
         if not heard:
             return Tasks(None, self, attributes, data)

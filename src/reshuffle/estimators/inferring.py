@@ -1,4 +1,4 @@
-"""``model.inference()``: what is asked, whether it is valid, and the table."""
+"""``model.inference()``: checks whether the requested inference is valid, and makes the table."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def inference_of(
 
 
 def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
-    """None, or one of these words."""
+    """Check that a choice is None or one of these words."""
     if given is not None and given not in known:
         raise InputError(
             f"{name} must be None or one of {', '.join(map(repr, known))}, got {shown(given)}"
@@ -104,7 +104,7 @@ def data_of(model: Linear) -> Prepared:
 
 
 def kept_of(model: Fitted, name: str) -> Any:
-    """What a fit kept of its data under this name, of a model at a minimiser."""
+    """The data that a fit kept under this name; refused unless the model is at a minimiser."""
     kept = getattr(model, name, None)
     if kept is None:
         raise InputError(
@@ -150,7 +150,7 @@ def plain_table(
     level: float,
     model: Linear,
 ) -> Inference:
-    """Without a penalty, or with a ridge."""
+    """The table of a fit without a penalty, or with a ridge."""
     if problem.datafit.outputs:
         return contrasts(problem, x, l2, names, covariance, level, model)
     every = [*names, *[INTERCEPT] * problem.fit_intercept]
@@ -202,7 +202,7 @@ def contrasts(
     level: float,
     model: Linear,
 ) -> Inference:
-    """Of softmax: the logarithm of the odds of each class against the first, which a common shift does not change."""
+    """The table for softmax: log odds of each class against the first, which a common shift of all classes does not change."""
     if not problem.loss.probabilities:
         raise InputError("inference is for one output: fit the columns of y one by one")
     if l2.any():

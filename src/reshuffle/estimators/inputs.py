@@ -45,7 +45,7 @@ class Prepared(NamedTuple):
     offsets: AnyArray | None = None
     """Known parts of the margins, with the logarithms of exposures."""
     origin: float = 0.0
-    """A part of the intercept that is known beforehand: it is added to all margins, and to the intercept that is found."""
+    """A fixed part of the intercept: it is added to all margins, and to the fitted intercept."""
 
     def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The mean loss of these rows plus ψ."""
@@ -57,7 +57,7 @@ class Prepared(NamedTuple):
     def on_card(
         self, penalty: Penalty, fit_intercept: bool, device: Device | str | None
     ) -> DeviceProblem:
-        """The same for rows that lie on a graphics card, and stay there."""
+        """``problem`` for rows that lie on a graphics card and stay there."""
         where = None if isinstance(device, str) else device
         return DeviceProblem(
             self.X, np.asarray(self.y, np.float64), self.loss, penalty, 0.0, self.weights, fit_intercept, self._known,
@@ -66,14 +66,12 @@ class Prepared(NamedTuple):
 
     @property
     def _known(self) -> AnyArray | None:
-        """The known part of each margin."""
         if not self.origin:
             return self.offsets
         whole: AnyArray = self.origin + (np.zeros(len(self.y)) if self.offsets is None else self.offsets)  # fmt: skip
         return whole
 
     def take(self, rows: AnyArray) -> Prepared:
-        """Some of the rows."""
         some = {
             name: value[rows]
             for name, value in self._asdict().items()
@@ -83,12 +81,11 @@ class Prepared(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the coefficients."""
         return (self.X.shape[1], *self.outputs)
 
 
 def offsets_of(offset: object, exposure: object, n: int, loss: Loss) -> Array | None:
-    """offset + log(exposure), one number per row; nothing where neither is given."""
+    """offset + log(exposure), one number per row; None if neither is given."""
     if offset is None and exposure is None:
         return None
     found = check_offsets(plain(offset), plain(exposure), n, loss)
@@ -98,8 +95,8 @@ def offsets_of(offset: object, exposure: object, n: int, loss: Loss) -> Array | 
 def origin_of(loss: Loss, y: AnyArray, weights: Array | None, offsets: Array | None) -> float:
     """log(mean) - 1 for losses with a log link: near the best constant, whatever the unit of the target.
 
-    From there Newton steps are few, and f(0), which accuracies are relative to, is the loss of a model that is off by a
-    factor of e: in any unit of the target it is of the size of the losses that are left in the end.
+    Few Newton steps are needed from there. Accuracies are relative to f(0), which is then the loss of a model that is off by a
+    factor of e: in any unit of the target it has the size of the final losses.
     """
     if not loss.log_link or np.ndim(y) != 1 or (weights is not None and len(weights) != len(y)):
         return 0.0
@@ -212,7 +209,7 @@ def _encoded(estimator: Any, X: Any) -> DataMatrix:
 
 
 def _in_order(X: Any) -> DataMatrix:
-    """Sparse rows with sorted, unique indices; a copy if X has them otherwise, as bags of words do."""
+    """Sparse rows with sorted, unique indices; a copy if those of X are not, as in bags of words."""
     found: DataMatrix = X
     if not X.has_canonical_format:
         X = found = X.copy()
@@ -221,7 +218,6 @@ def _in_order(X: Any) -> DataMatrix:
 
 
 def _texts(X: object) -> str:
-    """The columns that hold text."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         named = zip(X.columns, X.dtypes, strict=False)
         found = [repr(name) for name, kind in named if not _numeric(kind)]

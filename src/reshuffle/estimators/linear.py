@@ -46,11 +46,11 @@ class Linear:
     certificate_: Certificate
     trace_: Trace
     privacy_: Guarantee | None
-    """What a private solver guarantees; None for every other."""
+    """The guarantee of a private solver; None for other solvers."""
     data_: inputs.Prepared | None
     """The data of the fit, for ``inference``; neither pickled nor saved."""
     log_target_: bool
-    """True where a command fitted the logarithm of the target."""
+    """True if the command fitted the logarithm of the target."""
     loss_: Loss
     penalty_: Penalty
     validation_losses_: Array
@@ -61,7 +61,7 @@ class Linear:
     ``encoding_.get_feature_names_out()`` their names.
     """
     shifted_by_: tuple[str, ...]
-    """"offset" and "exposure", where a command fitted the model with them; kept in a model file."""
+    """"offset" and "exposure", if the command fitted the model with them; kept in a model file."""
 
     _origin: float = 0.0
     """A part of the intercept that problems have as an offset."""
@@ -84,7 +84,7 @@ class Linear:
         return hasattr(self, "coef_")
 
     def _margins(self, X: object, offset: object = None, exposure: object = None) -> Array:
-        """Xw + b and the offsets, one column per row of ``coef_`` where that is a matrix."""
+        """Xw + b plus the offsets; one column per row of ``coef_`` if that is a matrix."""
         check_is_fitted(self)
         rows, margins = inputs.design(self, X, reset=False), np.empty(0)
         if is_on_card(rows):
@@ -97,7 +97,7 @@ class Linear:
         return margins if known is None else margins + known.reshape(-1, *[1] * (margins.ndim - 1))
 
     def attributes_of(self, x: Array) -> dict[str, Any]:
-        """``coef_`` and ``intercept_`` of a solution, whose last row is the intercept where there is one."""
+        """``coef_`` and ``intercept_`` of a solution; if there is an intercept, it is the last row of x."""
         d = self.n_features_in_
         coef = np.ascontiguousarray(x[:d].T) + 0.0  # Adding 0 turns -0 into 0.
         if self.fit_intercept:
@@ -140,12 +140,12 @@ class Linear:
     def inference(
         self, *, covariance: str | None = None, method: str | None = None, level: float = 0.95
     ) -> Inference:
-        """Standard errors, z, p and intervals of the coefficients, where they are valid; an error says why where they are not.
+        """Standard errors, z, p and intervals of the coefficients; if they would not be valid, an error says why.
 
         Parameters
         ----------
         covariance : "model" (the inverse information, for a loss that stands for a distribution and no penalty) or "robust" (the
-            sandwich, HC0, which assumes independent rows and nothing else). The first where it is valid, if not given.
+            sandwich, HC0, which assumes only independent rows). By default "model" if it is valid.
         method : for a fit with an ℓ1 penalty: "split" (half of the rows choose features, the other half gives intervals) or
             "debiased" (the debiased lasso).
         level : of the intervals.

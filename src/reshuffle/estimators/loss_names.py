@@ -59,7 +59,7 @@ MEANS |= {kind: np.exp for kind in losses.LOSSES if kind.log_link}
 
 
 def loss_word(loss: object) -> str:
-    """The name of a loss as an estimator or the command takes it.
+    """The name of a loss for an estimator or the command.
 
     The logistic loss of more than two classes (multinomial) has the same name as that of two.
     """

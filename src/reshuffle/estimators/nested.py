@@ -24,7 +24,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]
     """
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Parameters of this estimator and, where ``deep``, of its loss, penalty and solver."""
+        """Parameters of this estimator and, if ``deep``, of its loss, penalty and solver."""
         found: dict[str, object] = super().get_params(deep)
         if deep:
             found |= {

@@ -1,4 +1,4 @@
-"""Linear regressions: from numbers to targets, and from margins to numbers."""
+"""Linear regressions: convert numbers to targets, and margins to predictions."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
     @answers_in_kind
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
-        """Xw + b + offset, or what the loss says it stands for: exposure·exp(Xw + b + offset) for losses with a log link.
+        """Xw + b + offset; for losses with a log link exposure·exp(Xw + b + offset).
 
-        A model that was fitted to the logarithm of its target (``log_target_``) gives exp(Xw + b) too. Without an
-        exposure the prediction is that of one unit of it: a rate.
+        A model that was fitted to the logarithm of its target (``log_target_``) also predicts exp(Xw + b). Without an
+        exposure the prediction is for one unit of exposure: a rate.
         """
         margins = self._margins(X, offset, exposure)
         if np.ndim(self.intercept_) == 0:
@@ -70,9 +70,9 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         offset: object = None,
         exposure: object = None,
     ) -> float:
-        """R², or for losses with a log link D², the share of the deviance that the model explains, as scikit-learn's have them.
+        """R², or for losses with a log link D², the share of the deviance that the model explains, as in scikit-learn.
 
-        With offsets or exposures the empty model of D² is the best intercept beside them.
+        With offsets or exposures the empty model of D² is the best intercept in addition to them.
         """
         predicted, y = here(self.predict(X, offset, exposure)), here(y)
         sample_weight = here(sample_weight)
@@ -90,7 +90,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
 
 def _is_positive(loss: object) -> bool:
-    """Whether a loss, by name or as an object, wants targets that are not negative."""
+    """Whether a loss, by name or as an object, needs targets that are not negative."""
     if isinstance(loss, str):
         kind = OF_NUMBERS.get(split_name(loss)[0])
         return kind is not None and kind.log_link
@@ -100,10 +100,10 @@ def _is_positive(loss: object) -> bool:
 def explained_deviance(
     loss: Loss, y: object, predicted: Array, sample_weight: object, offsets: Array | None = None
 ) -> float:
-    """D² = 1 - deviance of the predictions/deviance of the empty model, for half of which the loss stands.
+    """D² = 1 - (deviance of the predictions)/(deviance of the empty model); the loss is half the deviance.
 
-    The empty model is the mean, or with offsets the best intercept beside them. Where y does not vary there is nothing
-    to explain: 1 for predictions that are right, 0 for others, as scikit-learn has it for R².
+    The empty model is the mean, or with offsets the best intercept in addition to them. If y does not vary, D² is 1 for
+    exact predictions and 0 for others, like scikit-learn's R².
     """
     targets = check_targets(y, len(predicted), loss)
     weights = np.ones(len(targets)) if sample_weight is None else np.asarray(sample_weight, float)
@@ -124,7 +124,6 @@ def explained_deviance(
 
 
 def _empty(loss: Loss, y: Array, weights: Array, offsets: Array | None, mean: float) -> Array:
-    """The margins of the empty model."""
     if offsets is None:
         return np.full(len(y), np.log(mean))
     nothing = np.zeros((len(y), 1))

@@ -1,4 +1,4 @@
-"""Export to ONNX, checked: before a graph is returned, its predictions are compared with the model's."""
+"""Exports models to ONNX. Before a graph is returned, its predictions are compared with the model's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NEAR = 1e-9
 """Relative difference up to which two double-precision computations in different orders count as equal."""
 NEAR_SINGLE = 1e-3
-"""The same for a pipeline, which skl2onnx computes in single precision."""
+"""``NEAR`` for a pipeline, which skl2onnx computes in single precision."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def to_onnx(model: object, rows: object) -> ModelProto:
 
     Its inputs have the names of the columns, each of shape (rows, 1), or one input X for arrays. A graph of an
     estimator computes in double precision, one of a pipeline in single precision, as ``skl2onnx`` does.
-    Its first output, ``prediction``, is followed by ``probabilities`` where there are any. A graph takes neither offset nor
+    Its first output, ``prediction``, is followed by ``probabilities`` if there are any. A graph takes neither offset nor
     exposure: its predictions are those of ``model.predict(rows)`` without them.
 
     Examples

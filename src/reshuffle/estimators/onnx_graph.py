@@ -1,4 +1,4 @@
-"""A model as an ONNX graph: the columns of a table go in, predictions come out, in double precision.
+"""Writes a model as an ONNX graph, from the columns of a table to predictions, in double precision.
 
 A column of numbers is an input of shape (rows, 1), a column of categories one of texts; a model without a table has
 one input X. The graph fills in missing values (NaN, or a text that stands for none), scales and encodes the
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reshuffle.losses import Loss
 
 OPSET, ML_OPSET, IR = 17, 3, 9
-"""Versions of the operators and of the format: those of 2022, so that older runtimes read them, too."""
+"""Versions of the operators and of the format, of 2022, so that older runtimes can read them."""
 
 
 class Graph:
@@ -42,7 +42,6 @@ class Graph:
         self.inputs: list[ValueInfoProto] = []
 
     def constant(self, values: object) -> str:
-        """Add a constant tensor."""
         from onnx import numpy_helper
 
         name = f"constant_{len(self.constants)}"
@@ -84,7 +83,7 @@ def element_type(kind: str) -> int:
 
 
 def onnx_graph(model: Linear) -> ModelProto:
-    """The ONNX model of a fitted estimator, with its encoder where it has one."""
+    """The ONNX model of a fitted estimator, with its encoder if it has one."""
     with extra("export", "onnx", "export to ONNX"):
         from onnx import checker, helper
     loss = model.loss_

@@ -1,4 +1,4 @@
-"""How a fit ended: what is certain about the model, with a warning if that is too little."""
+"""Describes how a fit ended: what is proved about the model, with a warning if that is too little."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from reshuffle.trace import Result
 from reshuffle.validation import as_array, check_finite, check_positive
 
 Walkable = Problem | CoxProblem
-"""Problems whose penalty can be exchanged: what a path goes along."""
+"""Problems for which there are paths, because their penalty can be exchanged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def follow(problem: Walkable, lambdas: Array, solver: FittingSolver) -> Iterator
 
 
 def _placed(problem: Walkable, solver: FittingSolver) -> Walkable | DeviceProblem:
-    """The problem where the solver works: rows are copied to a graphics card once for all strengths."""
+    """The problem on the device of the solver: rows are copied to a graphics card once for all strengths."""
     device = getattr(solver, "device", None)
     if device is None:
         return problem
@@ -189,7 +189,7 @@ def path_of(
 def retell_path(
     held: Held, name: str, lambdas: Array, results: list[Result], solver: FittingSolver, count: int
 ) -> None:
-    """Give the warnings of these runs again as one, for a path of so many strengths."""
+    """Give the warnings of these runs again as one, for a path of ``count`` strengths."""
     for message, category in dict.fromkeys(held):
         if not issubclass(category, not_converged()):
             warn_user(message, category)

@@ -1,4 +1,4 @@
-"""Settings of an estimator that would leak what the noise of its solver hides."""
+"""Refuses settings of an estimator that would leak what the noise of its solver hides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_private(solver: object) -> bool:
 
 
 def check_private_fit(model: Linear) -> None:
-    """Refuse what looks at the data beside the noised steps of a private solver."""
+    """Refuse settings that use the data outside the noised steps of a private solver."""
     if not is_private(model.solver):
         return
     wrong = {
@@ -34,7 +34,7 @@ def check_private_fit(model: Linear) -> None:
 
 
 def refuse_private(solver: object, purpose: str) -> None:
-    """Refuse a private solver where there is no account of what is done with it."""
+    """Refuse a private solver for a purpose that has no privacy account."""
     if is_private(solver):
         raise InputError(
             f"{purpose} has no account of ε: it would use the data more often than one run of the solver; "

@@ -21,7 +21,7 @@ from reshuffle.validation import check_weights, read_only
 
 @dataclass(frozen=True)
 class SampleStream:
-    """What ``partial_fit`` remembers between calls.
+    """The state that ``partial_fit`` keeps between calls.
 
     A call makes one shuffled pass with the step
 

@@ -42,8 +42,8 @@ class Times:
 def scaling(penalty: Penalty, shape: tuple[int, ...]) -> Callable[[float], Penalty]:
     """The map from a factor to factor·ψ, which keeps all abilities of ψ if its strengths can be multiplied.
 
-    A penalty may provide it itself, by an ability ``scaled(factor)``. Whether multiplied strengths do what they
-    should is tried once, at one point.
+    A penalty may provide it itself, by an ability ``scaled(factor)``. Otherwise it is tested once, at one point,
+    that multiplied strengths multiply ψ.
     """
     own = ability(penalty, "scaled")
     if own is not None:

@@ -20,7 +20,7 @@ from reshuffle.validation import check_positive
 
 
 class FittingSolver(Protocol):
-    """What estimators and paths ask of a solver, which may be a user's own."""
+    """The attributes of a solver that estimators and paths use; it may be a user's own."""
 
     @property
     def tol(self) -> float: ...
@@ -44,10 +44,10 @@ TIGHT = 1e-13
 ALONG_A_PATH = 1e-8
 """``tol=None`` for each model of a path, of which one is chosen."""
 MANY_CLASSES = 1e-8
-"""``tol=None`` for softmax on sets that are not small: L-BFGS gets there, and the Newton step to 1e-13 over all classes at
-once would cost several times as much as all before it."""
+"""``tol=None`` for softmax on sets that are not small: L-BFGS reaches it, whereas the Newton step to 1e-13 over all classes
+would cost several times as much as the whole run before it."""
 ON_DEVICE = 1e-8
-"""``tol=None`` on a graphics card, where the duality gap alone proves anything, and a step for each digit is a pass over all rows."""
+"""``tol=None`` on a graphics card, where only the duality gap gives a proof, and each digit takes a step with a pass over all rows."""
 LOOSE = 1e-4
 """``tol=None`` otherwise, when each further digit costs as many epochs as the last; scikit-learn's usual tolerance."""
 
@@ -120,7 +120,7 @@ def check_on_device(solver: FittingSolver, problem: Problem) -> None:
 
 
 def seed_of(random_state: Any) -> int:
-    """The seed: an integer is used as it is, a ``RandomState`` or ``Generator`` draws one, ``None`` means a fresh one."""
+    """The seed: an integer itself, a number drawn from a ``RandomState`` or ``Generator``, or a fresh one for ``None``."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**31))
     if isinstance(random_state, np.random.RandomState):

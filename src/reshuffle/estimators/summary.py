@@ -1,4 +1,4 @@
-"""A fitted model in a few lines."""
+"""Summarises a fitted model in a few lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reshuffle.estimators.linear import Linear
 
 LONGEST = 80
-"""Names are cut after this many characters, so that a coefficient stands on the same line as its name."""
+"""Names are cut after this many characters, so that a coefficient is on the same line as its name."""
 
 
 def summary_of(model: Linear, largest: int, names: object = None) -> str:
@@ -118,6 +118,6 @@ def _short(text: str, most: int = 100) -> str:
 
 
 def dense(matrix: object) -> AnyArray:
-    """A sparse matrix as an array, an array as it is."""
+    """A sparse matrix as an array; an array is unchanged."""
     found: AnyArray = matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)  # type: ignore[attr-defined]
     return found

@@ -16,7 +16,7 @@ from reshuffle.validation import check_weights
 def weigh(
     sample_weight: object, class_weight: object, classes: AnyArray, codes: AnyArray
 ) -> NDArray[np.float64] | None:
-    """w_i = sample_weight_i · class_weight of y_i; ``None`` where all are 1.
+    """w_i = sample_weight_i · class_weight of y_i; ``None`` if all are 1.
 
     "balanced" gives every class the same total: Σw/(K·Σ_{i in class} w_i).
     """

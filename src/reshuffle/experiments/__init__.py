@@ -12,7 +12,7 @@ RECIPES = {
     "theorems": "every bound against the exact expectation on tiny problems",
     "claims": "both figures on every set that is here: where their claims hold",
 }
-"""For each module of this package, what it does. A module has ``run(settings) -> Report``."""
+"""A description of each module of this package. A module has ``run(settings) -> Report``."""
 
 PAPER = ("figure1", "figure2", "theorems")
 """The recipes of the paper's own results."""

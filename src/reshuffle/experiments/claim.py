@@ -50,7 +50,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Rung:
-    """An accuracy that all methods reach, and what each needs for it."""
+    """An accuracy that all methods reach, and the work of each method to reach it."""
 
     accuracy: float
     passes: dict[str, float]

@@ -1,4 +1,4 @@
-"""Where the claims of both figures hold, tried on every data set of the catalogue that is on this machine."""
+"""Tests the claims of both figures on every data set of the catalogue that is on this machine."""
 
 from __future__ import annotations
 

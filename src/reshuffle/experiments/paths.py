@@ -48,7 +48,7 @@ def shuffled_once(
 def shuffled_once_by(
     epochs: Sequence[Epoch], orders: Sequence[object], x0: Array, x_star: Array
 ) -> Array:
-    """The same, with a step for each epoch."""
+    """``shuffled_once`` with a step for each epoch."""
     points, errors = [x0] * len(orders), [np.sum((x0 - x_star) ** 2)]
     for epoch in epochs:
         points = [epoch(x, order) for x, order in zip(points, orders, strict=True)]

@@ -1,4 +1,4 @@
-"""What a recipe takes, and what it returns."""
+"""The arguments and the results of a recipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reshuffle.trace import Result
 
 @dataclass(frozen=True)
 class Settings:
-    """Where to read and write, and how much to run; ``None`` leaves the choice to the recipe."""
+    """The input, the output folder, and the amount of work; ``None`` leaves the choice to the recipe."""
 
     out: Path
     data: Path | None = None

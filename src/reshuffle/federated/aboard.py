@@ -1,4 +1,4 @@
-"""The clients of a federation on a device."""
+"""Puts the clients of a federation on a device."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reshuffle.gpu import Device, DeviceClients, DeviceExactRounds, DeviceRounds
 def rounds_aboard(
     local: Local, group: ClientGroup, positions: Sequence[int], device: Device, number: str
 ) -> DeviceRounds | DeviceExactRounds:
-    """Copy the clients' samples to the device and set up the local work there; work without kernels is refused."""
+    """Copy the clients' samples to the device and set up the local work there; refuse work that has no kernels."""
     passes = local.device_passes(group)
     if passes is None:
         raise InputError(
             'engine="cuda" does the local work of FedRR (without importance), LocalSGD and ExactFedRR, with the orders Reshuffle, '
-            f'ShuffleOnce and Cyclic, and not {type(local).__name__} as it is set: use engine="threads"'
+            f'ShuffleOnce and Cyclic, but not {type(local).__name__} with these settings: use engine="threads"'
         )
     exact = isinstance(local, Corrected)
     fits = [local.device_fit(problem) for problem in group.problems]
@@ -53,7 +53,7 @@ def rounds_aboard(
 
 
 def _weighted(fits: Sequence[Datafit]) -> Sequence[Datafit]:
-    """The same samples, all with weights if some have any: importance copies are made for single clients."""
+    """The same samples; if some have weights, all are given weights. Importance copies are made for single clients."""
     if len({bool(fit.weights.size) for fit in fits}) == 1:
         return fits
     return [

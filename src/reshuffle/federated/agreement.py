@@ -1,4 +1,4 @@
-"""The agreement of all sites before the first round. A site that disagrees is named, with both sides."""
+"""Checks before the first round that all sites agree. The error for a disagreement names the two sites and their values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Agreement:
     """The encoding of tables, if the sites have tables."""
 
     def with_convexity(self, mu: float) -> Agreement:
-        """The same with another strong convexity of the penalty."""
+        """This agreement with another strong convexity of the penalty."""
         record = {name: part for name, part in self.record.items() if name != "agreed"} | {"mu": mu}
         return replace(self, record=record | {"agreed": digest(record)})
 

@@ -1,12 +1,12 @@
-"""A bound on P(x) - P* that needs only sums over the clients.
+"""Bounds P(x) - P* from sums over the clients alone.
 
 Every f_i is convex, so that its slope s_i = l'(z_i) at x gives a point of the dual problem. Shortened by factors
 β ≤ 1, slopes stay in the domain of l*, and convexity bounds their conjugates without another look at the rows:
 
     l*(βs_i) ≤ (1 - β)·l*(0) + β·l*(s_i),    l*(s_i) = z_i s_i - l(z_i).
 
-So the value and the gradient of f at x, and the infimum of the losses, -Σ_i w_i l*(0, y_i), which is asked for once,
-are all that a bound needs.
+So a bound needs only the value and the gradient of f at x, and the infimum of the losses, -Σ_i w_i l*(0, y_i), which is
+asked for once.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from reshuffle.solvers.certificate import Measure, RelativeMapping, Value
 
 EPS = float(np.finfo(float).eps)
 TILT = 4.0
-"""The error of a gap over the error of what it was computed from, times 1 + ‖x‖₁, unless ‖x*‖₁ is more than 2 + 3‖x‖₁."""
+"""The error of a gap is at most this times 1 + ‖x‖₁ times the error of the numbers that it was computed from, unless ‖x*‖₁ > 2 + 3‖x‖₁."""
 ROUNDING = 16.0 * EPS
-"""The rounding error in sums of the terms of a bound, as a share of them; a bound below it proves nothing."""
+"""The rounding error of a bound, as a share of the sums of its terms; a bound below it proves nothing."""
 
 
 class Dual(NamedTuple):
@@ -137,7 +137,7 @@ class FederatedGap(Measure):
         return Dual(gradient[:-1], bounds + float(np.vdot(x, gradient)) - value)
 
     def _shifted(self, x: Array, value: float, g: Array) -> Dual:
-        """The same dual point for several outputs, and for quadratic losses."""
+        """The dual point for several outputs, and for quadratic losses."""
         means, conjugates = self._start.means, float(np.vdot(x, g)) - value
         if _quadratic(self.loss):
             # l*(s - t) = l*(s) - tz + t²/(2c), and the mean of z is the mean of the features times x, plus b.
@@ -165,7 +165,7 @@ class _Start(NamedTuple):
     value: float
     gradient: Array
     floor: float
-    """(1/n) Σ_i w_i l*(0, y_i): less the infimum of the losses; infinite where it is not known."""
+    """(1/n) Σ_i w_i l*(0, y_i), which is minus the infimum of the losses; infinite if it is not known."""
     means: Array
 
 
@@ -186,7 +186,7 @@ class RoundedMapping(RelativeMapping):
     def of(
         self, x: Array, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
     ) -> float:
-        """The measure at x, as ``FederatedGap.of``."""
+        """The measure at x; see ``FederatedGap.of``."""
         g = (totals or {}).get("gradient")
         g = self.problem.gradient_of(said) if g is None else g
         return self.from_slopes(x, np.empty(0), g)

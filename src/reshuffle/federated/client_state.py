@@ -1,4 +1,4 @@
-"""State at the clients: h_m and the history of the acceleration stay where they are made.
+"""The clients' side of ExactFedRR with state at the clients: h_m and the history of the acceleration never leave the client.
 
     z_m = Σ_j α_j T_m(z_j) by the α that came with x,    h_m = (x - z_m)/τ_m,
     the client's passes lead to x̂_m,    T_m(z) = x̂_m - τ_m h_m,    and r_m = T_m(z) - z_m is sent.
@@ -25,7 +25,7 @@ Passes = Callable[[Array, Array | None], Array]
 
 
 class ClientStates:
-    """The states of a host's clients. If a folder is given they are saved there as well, and a new process goes on from it."""
+    """The states of a host's clients. If a folder is given they are also saved there, and a new process continues from it."""
 
     def __init__(self) -> None:
         self._states: dict[int, ClientState] = {}
@@ -50,7 +50,7 @@ def answer(
     memory: ClientStates,
     folder: Folder | None = None,
 ) -> tuple[Array, dict[str, Plain]]:
-    """The residual of a client's round, and the products that go with it.
+    """The residual of a client's round, and its products with the changes of residuals.
 
     A client that is asked again for a round that it has done gives the same answer again.
     """
@@ -103,7 +103,7 @@ def _round(
         kept = slice(int(more["start"]), int(more["stop"]))
         base, ratio = int(more["base"]), float(more["ratio"])
         z = Choice(base, np.asarray(more["weights"]), kept).point(state.images)
-        if more["back"]:  # The client goes back to where the last round began.
+        if more["back"]:  # The client returns to the start of the last round.
             z -= state.residuals[base]
         if ratio != 1.0:  # τ has changed, and h_m must stay the same.
             z = x - ratio * (x - z)
@@ -113,7 +113,7 @@ def _round(
     if h is not None:
         image = image - tau * h
     residual, transport = image - z, _transport(task)
-    if transport is not None:  # The client goes on from the residual that the server is told.
+    if transport is not None:  # The client continues from the residual that the server is told.
         packed = transport.pack(residual, task.round)
         residual = transport.unpack(packed, x.shape, task.round)
         image = z + residual

@@ -25,7 +25,7 @@ from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
 ONWARD = (1.0, 0.0)
-"""The value of ``anew`` for a round that continues the last one: τ stays, and clients go on from the rounds in ``kept``."""
+"""The value of ``anew`` for a round that continues the last one: τ stays, and clients continue from the rounds in ``kept``."""
 
 
 class ClientStateServer(Server):
@@ -37,8 +37,8 @@ class ClientStateServer(Server):
     after which each client last took part. With ``memory`` 0 nothing is extrapolated, and clients may stay away:
     the mean then changes by what those that took part send.
 
-    Where the residual says that γ is too long (``ResidualMonitor``), an ``adaptive`` server halves it and keeps x
-    and the h_m: z_m ← x - ½(x - z_m) at every client, and so for the mean. x = prox_τ(z) is the prox_{τ/2} of that.
+    If the residual shows that γ is too long (``ResidualMonitor``), an ``adaptive`` server halves it and keeps x
+    and the h_m: z_m ← x - ½(x - z_m) at every client, and likewise for the mean z. Then x = prox_τ(z) is prox_{τ/2} of the new mean.
     """
 
     sums_only = True
@@ -95,7 +95,7 @@ class ClientStateServer(Server):
         return ResidualMonitor.of(state["pace"]).doubts
 
     def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
-        """Further numbers for the clients: how to go on from the rounds that they remember."""
+        """Further numbers for the clients: how to continue from the rounds that they remember."""
         base, start, stop = state["kept"].tolist()
         ratio, back = state["anew"].tolist()
         own: dict[int, dict[str, Plain]] = {
@@ -128,7 +128,7 @@ class ClientStateServer(Server):
         length = step * (self.totals.sum() / count)
         if self.memory:
             changed = self._accelerated(state, image, [said[c] for c in clients], length)
-        else:  # The clients go on from their latest image, and keep nothing else.
+        else:  # The clients continue from their latest image and keep nothing else.
             changed = {"x": self.prox(image, length), "point": image, "kept": np.array([-1, 0, 0])}
         return state | changed | {"since": since}
 
@@ -169,7 +169,7 @@ class ClientStateServer(Server):
     def _begun_anew(
         self, state: State, image: Array, back: bool, length: float, pace: ResidualMonitor
     ) -> State:
-        """From the x and h_m of this round (``back``) or of the next, with half the step."""
+        """The state that begins anew with half the step, from the x and h_m of this round (``back``) or of the next."""
         z, last = state["point"] if back else image, len(state["norms"])
         x = self.prox(z, length)
         none = np.empty(0)
@@ -213,7 +213,7 @@ class Total:
 
 
 class Sums:
-    """Adds up the arrays of replies and forgets them: residuals as they are, gradients (``ARRAYS``) by N_m/N."""
+    """Adds up the arrays of replies and forgets them: residuals with weight 1, gradients (``ARRAYS``) with weight N_m/N."""
 
     def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
         self.shares = shares
@@ -237,7 +237,7 @@ SMALL = 1 << 19
 
 
 def spilled(array: Array) -> Array:
-    """The same numbers, mapped from a file without a name, which is deleted with the array.
+    """The array, mapped from an unnamed file that is deleted with it.
 
     The file lies where ``tempfile`` puts it (``TMPDIR``). If the disk is full, the array stays in memory.
     """

@@ -1,4 +1,4 @@
-"""A site's table, column by column, before the sites have agreed on how it is encoded."""
+"""Reads a site's table column by column, before the sites agree on its encoding."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from reshuffle.federated.wording import in_words_of_sites
 from reshuffle.objective import Array
 
 NUMBER, CATEGORY, EMPTY = "number", "category", "empty"
-"""Kinds of columns: an empty one holds no value at this site, and is of the kind that it has elsewhere."""
+"""Kinds of columns. An empty column holds no value at this site; its kind is decided by the other sites."""
 
 
 @dataclass(frozen=True)
 class Cells:
     """How the tables of all sites are read.
 
-    ``drop`` names columns that are left out where a site has them, ``columns`` those that are kept (all where there are
-    none), ``categories`` those whose every value is a category, ``missing`` further texts that stand for no value.
+    ``drop`` names columns that are left out at sites that have them, ``columns`` those that are kept (all if it is
+    empty), ``categories`` those whose values are all categories, ``missing`` further texts that mean a missing value.
     ``impute`` says whether missing values are filled in, by the medians and most frequent categories of the federation.
     ``offset`` and ``exposure`` name columns that are no features: see ``Problem``.
     """
@@ -80,7 +80,7 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class SiteColumns:
-    """The columns of a table that a model may read, and the names to leave out that it does not have."""
+    """The columns of a table that a model may read, and the names to drop that it does not have."""
 
     columns: dict[str, Column]
     reading: Reading
@@ -101,8 +101,8 @@ class SiteColumns:
             return column.kind()
 
     def report(self, moments: bool) -> dict[str, Plain]:
-        """The record by which a site describes its columns: names, kinds and levels; how many rows have each level, and how many a
-        number, where missing values are filled in; means and squares of columns of numbers where these are standardised."""
+        """The record by which a site describes its columns: names, kinds and levels. If missing values are filled in, also the rows with
+        each level and with a number; if columns are standardised, also means and squares of columns of numbers."""
         kinds = {name: self.kind(name) for name in self.columns}
         levels, counts = {}, {}
         for name in [n for n, kind in kinds.items() if kind == CATEGORY]:
@@ -152,7 +152,6 @@ class SiteColumns:
             return encoding.matrix(found, lambda text: None)
 
     def content(self) -> str:
-        """The sha256 of the contents of the columns."""
         parts: list[object] = []
         for name, column in self.columns.items():
             category = self.kind(name) == CATEGORY
@@ -163,7 +162,7 @@ class SiteColumns:
 def read(
     path: str | os.PathLike[str], target: str | None, cells: Cells, drop: Sequence[str] = ()
 ) -> tuple[SiteColumns, AnyArray, dict[str, Array]]:
-    """A CSV or Parquet file as columns, targets, and offset and exposure where these are columns.
+    """A CSV or Parquet file as columns, targets, and offset and exposure if these are columns.
 
     ``drop`` are columns of this site alone, which it must have; those of ``cells`` it may have.
     """

@@ -22,10 +22,10 @@ from reshuffle.randomness import Stream
 from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
-"""Shares of the last step at which f is evaluated, so that one round tells how far the step should have gone."""
+"""Shares of the last step at which f is evaluated, so that one round shows how long the step should have been."""
 
 FLAGS = (1, 2, 4, 8)
-"""Four features that are active or not make a number below 16, which has no more digits than the shortest of numbers in fewer bytes."""
+"""Weights that code four features, active or not, as a number below 16, which is exact even in the shortest number format."""
 NOTHING = np.empty(0)
 FAR = 1e200
 """The number that replaces values that overflow at a point too far out. Such a point is never accepted."""
@@ -173,9 +173,9 @@ def _answer(curves: SecondOrder, asked: Question) -> Answer:
 
 
 def _on_disk(fit: DiskDatafit, origin: Array, asked: Question) -> Answer:
-    """The same by one pass over the files: the answers of the windows are added as those of clients are.
+    """As ``_answer``, by one pass over the files: the answers of the windows are added like those of clients.
 
-    Value and gradient at x are kept for whoever asks about x next: the certificate needs no pass of its own.
+    Value and gradient at x are kept for the next question about x, so that the certificate needs no pass of its own.
     """
     total: Answer | None = None
     mean = np.zeros(asked.x.shape)

@@ -1,4 +1,4 @@
-"""The loop around rounds whose P(x) and certificate come with the replies of the next round.
+"""Runs rounds whose P(x) and certificate come with the replies of the next round.
 
 Only the sites know f at x, and a separate question would be a round that trains nothing. So every reply reports the client's
 values at the x from which the round began: the last row of the trace is completed a round later, and if the certificate

@@ -1,7 +1,7 @@
-"""The server of ExactFedRR for clients on a device: that of ``ClientStateServer``, which has the clients' memory too.
+"""The server of ExactFedRR for clients on a device: a ``ClientStateServer`` that also holds the clients' memory.
 
-What all clients remember of a round are ``Points``: an anchor, and one number for each row. The state has these as
-arrays, so that a run resumes; the device keeps its copies of those that the next round needs.
+The clients remember of a round only ``Points``: an anchor, and one number for each row. The state has these as
+arrays, so that a run can resume; the device keeps copies of those that the next round needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reshuffle.solvers.method import State
 
 IMAGE = ("image_anchors", "image_rows", "image_coefs")
 RESIDUAL = ("residual_anchors", "residual_rows", "residual_coefs", "residual_margins", "residual_total")  # fmt: skip
-"""The parts of what is remembered of a round, as they are named in a state, each with the number of the round behind it."""
+"""The names in a state of the remembered parts of a round; the number of the round follows each name."""
 
 
 class DeviceServer(ClientStateServer):
@@ -51,7 +51,7 @@ class DeviceServer(ClientStateServer):
 
     @property
     def _held(self) -> int:
-        """The rounds that clients remember: the one just done, and those that it was extrapolated from."""
+        """The number of rounds that clients remember: the one just done, and those from which it was extrapolated."""
         return self.memory + 1
 
     def start(self, x0: Array) -> State:
@@ -88,7 +88,7 @@ class DeviceServer(ClientStateServer):
         residuals: list[Residual],
         asked: NDArray[np.int64],
     ) -> Points:
-        """The z with which the round begins, as ``client_state`` makes it; clients that take part for the first time have z_m = x."""
+        """The z at the start of the round, computed as in ``client_state``; clients that take part for the first time have z_m = x."""
         if not images:
             return rounds.start(x)
         base, (ratio, back) = int(state["kept"][0]), state["anew"].tolist()
@@ -159,7 +159,7 @@ class DeviceServer(ClientStateServer):
         width: int,
         rounds: DeviceExactRounds | None = None,
     ) -> State:
-        """What is remembered as entries of a state; free slots hold arrays of length 0."""
+        """The remembered rounds as entries of a state; free slots hold arrays of length 0."""
         no_vector, no_rows = np.empty((0, width)), np.empty(0, dtype=np.int32)
         no_numbers, filled = np.empty((0, self.samples)), list[tuple[AnyArray, ...]]()
         kept = list[tuple[AnyArray, ...]]()

@@ -25,11 +25,11 @@ logger = logging.getLogger("reshuffle")
 WIDEST = 2000
 """The largest number of active coordinates of Newton's rounds: an answer of a client then has 16 MB."""
 NEWTON_ROUNDS, EXACT_ROUNDS = 5, 25
-"""Rounds to 1e-6 that are typical of both methods on shuffled shards (``python -m benchmarks.distributed``: 3 to 6, and 5 to 68)."""
+"""Typical numbers of rounds to 1e-6 of both methods on shuffled shards (``python -m benchmarks.distributed``: 3 to 6, and 5 to 68)."""
 NEWTON_PASSES, EXACT_PASSES = 6.0, 4.0
-"""Readings of a value in a round: slopes and the trial points of a Newton step; slopes, and a shuffled pass that counts thrice."""
+"""How often a round reads each value: for the slopes and trial points of a Newton step; for slopes and a shuffled pass, which counts as three."""
 SCATTERED, PACKED = 1.0, 0.05
-"""Products of a Hessian in readings of a value: of sparse rows each goes to a place of its own, dense ones are multiplied in blocks."""
+"""The cost of a product in a Hessian, in readings of a value: sparse products are scattered one by one, dense ones are multiplied in blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +38,13 @@ class ExactDistributed(FederatedSolver):
 
         P(x) = (1/N) Σ_m F_m(x) + R(x),  F_m the sum over a client's shards,
 
-    by ``FedNewton`` where the Hessian of the features that matter is small, and by ``ExactFedRR`` elsewhere. Which one is decided
+    by ``FedNewton`` if the Hessian of the features that matter is small, otherwise by ``ExactFedRR``. This is decided
     by counts before the first round: the products that a Hessian takes, of all features or of those that leave zero in the
-    first step, against the passes of ``ExactFedRR``. Where more features turn out to matter than Newton's rounds can
+    first step, against the passes of ``ExactFedRR``. If more features turn out to matter than Newton's rounds can
     hold, ``ExactFedRR`` takes over.
 
-    It is a solver of its own and no setting of ``ExactProxRR``: a ``Problem`` has the targets of all rows, which
-    the driver of a cluster must not have, and steps, orders and phases of one machine mean nothing here.
+    It is a separate solver, not a setting of ``ExactProxRR``: a ``Problem`` holds the targets of all rows, which
+    the driver of a cluster must not hold, and steps, orders and phases of one machine do not apply here.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class ExactDistributed(FederatedSolver):
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
     def _as(self, method: Any, **more: object) -> FederatedSolver:
-        """A method with the settings of this one."""
+        """``method`` with the settings of this solver."""
         names = (
             "rounds", "tol", "seed", "engine", "retries", "round_timeout", "check_every", "eval_every", "time_limit"
         )  # fmt: skip
@@ -109,7 +109,7 @@ class ExactDistributed(FederatedSolver):
 
 
 def _fewer_products(folder: DividedFolder, active: int, features: int, outputs: int) -> bool:
-    """Whether Newton's rounds take less work than those of ``ExactFedRR`` where so many features matter."""
+    """Whether Newton's rounds take less work than those of ``ExactFedRR`` if ``active`` features matter."""
     if active * outputs > WIDEST:
         return False
     values = folder.values_per_row * outputs
@@ -119,7 +119,7 @@ def _fewer_products(folder: DividedFolder, active: int, features: int, outputs: 
 
 
 def expected_active(federation: Federation) -> int:
-    """An estimate of the number of features that will matter: twice those that leave zero in the first step, by a gradient that is asked for once."""
+    """An estimate of the number of features that will matter: twice those that leave zero in the first step, for which a gradient is asked for once."""
     zero, features = np.zeros(federation.shape), federation.features
     gradient = federation.gradient_of(federation.say(zero, "gradient"))[:features]
     beyond = as_able(federation.penalty).excess(zero[:features], gradient)

@@ -1,4 +1,4 @@
-"""One folder of shards, divided among clients on the hosts of a cluster."""
+"""Divides one folder of shards among clients on the hosts of a cluster."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from reshuffle.shards import Manifest
 from reshuffle.validation import check_positive
 
 CLIENTS = 32
-"""Clients of a folder where no number is given: enough for as many hosts, and few enough for ``ExactFedRR``, whose rounds grow with them."""
+"""The default number of clients: enough for this many hosts, and few enough for ``ExactFedRR``, whose rounds grow with the clients."""
 MEMORY = 64 << 20
-"""Bytes of rows that a client may hold where nothing is given: a host that carries all 32 holds 2 GiB at most."""
+"""The default bytes of rows that a client may hold: a host with all 32 clients holds at most 2 GiB."""
 
 
 @dataclass(frozen=True)
 class ShardRange:
-    """Shards ``first`` up to ``last`` of a folder, opened where this is called."""
+    """Shards ``first`` up to ``last`` of a folder, opened on the host that calls this."""
 
     folder: str
     first: int
@@ -36,7 +36,7 @@ class ShardRange:
     """A digest of the entries of the driver's manifest for these shards, so that a host with another folder is refused."""
 
     def __call__(self) -> tuple[object, ...]:
-        """X, y, no weights, and the names of the columns where there are some."""
+        """X, y, no weights, and the names of the columns if there are any."""
         X, y = open_part(Path(self.folder), self.first, self.last, self.memory, self.identity)
         return X, y, None, X.manifest.names or None
 
@@ -44,19 +44,19 @@ class ShardRange:
 class DividedFolder(Sites):
     """The rows of one folder of shards as a federation, for ``ExactDistributed``, ``FedNewton``, ``ExactFedRR`` and ``FedRR``.
 
-    A client is a group of consecutive shards. How many there are depends on the folder and on ``clients``, never on
-    the hosts, of which each carries several: so the model does not depend on the number of hosts, to the last bit.
-    The driver reads the manifest and nothing else. A host opens the folder under the same name, from a shared disk or
-    from its own, where it needs the manifest and the files of its own shards (``files_of``).
+    A client is a group of consecutive shards. The number of clients depends on the folder and on ``clients``, never on the
+    number of hosts, each of which may have several clients: so the model does not depend on the hosts, to the last bit.
+    The driver reads the manifest and nothing else. A host opens the folder under the same name, on a shared disk or
+    on its own, which must hold the manifest and the files of its own shards (``files_of``).
 
     Parameters
     ----------
     folder : made by ``reshuffle convert``; best with ``--shuffle``, so that clients are alike.
     loss, penalty, ridge, fit_intercept : as for ``Problem``.
-    clients : groups of shards, at most as many as there are shards; 32 where not given. Hosts beyond that number
+    clients : groups of shards, at most as many as there are shards; by default 32. Hosts beyond that number
         have nothing to do.
-    memory : bytes of rows that each client may hold, 64 MiB where not given. The rows of a client that has fewer are
-        read once and stay in its host; of others a window at a time is read, in every pass. A model of ``ExactFedRR`` depends on it.
+    memory : bytes of rows that each client may hold, by default 64 MiB. The rows of a client with fewer bytes are read
+        once and stay in its host; larger ones are read window by window in every pass. A model of ``ExactFedRR`` depends on it.
     watch : as for ``Sites``.
 
     Examples
@@ -116,11 +116,11 @@ class DividedFolder(Sites):
         return Site(data, name=f"shards {first} to {last - 1}")
 
     def part(self, client: int) -> Manifest:
-        """What a client has."""
+        """The manifest of a client's shards."""
         return self.manifest.part(self.bounds[client], self.bounds[client + 1])
 
     def files_of(self, client: int) -> list[str]:
-        """The names of a client's files, for a host that has only its own."""
+        """The names of a client's files, for a host that has only these."""
         return [file.name for shard in self.part(client).shards for file in shard.files.values()]
 
     @property

@@ -1,7 +1,7 @@
-"""One encoding for the tables of all sites: their columns, by name, with the levels that occur anywhere.
+"""Finds one encoding for the tables of all sites: their columns, by name, with the levels that occur at any site.
 
-Numbers are (value - centre)/scale with centre and scale of the federation where features are standardised; a missing number
-is the federation's median, a missing category the most frequent one of the federation.
+If features are standardised, numbers become (value - centre)/scale with the centre and scale of the federation. A missing number
+becomes the federation's median, a missing category its most frequent one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reshuffle.objective import Array
 
 Called = Callable[[int], str]
 Below = Callable[[list[str], Array], Array]
-"""A function that gives, over all sites, the number of values of these columns below these thresholds."""
+"""A function that returns the number of values, over all sites, of these columns below these thresholds."""
 
 
 def agree_encoding(

@@ -41,7 +41,7 @@ FEW_VISITS = 50
 CAP = 0.5
 """The largest default step, as a share of 1/L_max: at 1/L_max itself passes in a fixed order can be unstable."""
 FAR_APART = 100.0
-"""The ratio of the units of two columns from which on unscaled columns cost so many rounds that the user should know."""
+"""If the units of two unscaled columns differ by more than this factor, a warning says that rounds may be many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,39 +53,39 @@ class ExactFedRR(FederatedSolver):
         and then   h_m ← h_m + (x⁺ - x_m)/(γN_m) = (x⁺ - z_m)/(γN_m).
 
     The z_m of one round determine those of the next, so that a round is a map z ← T(z). Its fixed points
-    are the solutions, for every step (docs/federated-convergence.md). The server extrapolates it from the last rounds (Anderson): the z with
-    which it goes on is Σ_j α_j T(z_j), where Σ_j α_j = 1 and ‖Σ_j α_j (T(z_j) - z_j)‖ is least. Nothing
-    more is sent for it.
+    are the solutions, for every step (docs/federated-convergence.md). The server extrapolates from the last rounds (Anderson): the next
+    z is Σ_j α_j T(z_j), where Σ_j α_j = 1 and ‖Σ_j α_j (T(z_j) - z_j)‖ is least. This needs no further
+    messages.
 
-    Clients keep nothing between rounds: h_m travels with the model, so that a restarted client goes on
+    Clients keep nothing between rounds: h_m travels with the model, so that a restarted client continues
     as if nothing had happened. A ridge inside f_i is applied by the server, within the prox.
 
     Parameters
     ----------
     step : γ; by default the one with which the local passes have the length γkN/M = τ = 1/√(L_f·μ), the
         parameter at which Douglas-Rachford splitting is fastest, but at most 1/(2 L_max). μ is that of
-        the penalty and the ridge, and at least L_f/N. Where the residual ‖T(z) - z‖ of a plain round
+        the penalty and the ridge, and at least L_f/N. If the residual ‖T(z) - z‖ of a plain round
         doubles, or has fallen by less than a third in 50 rounds (a half in 100), the server halves a default
         step (column ``step`` of the trace); a step of yours it leaves alone, and a run that ends above its start with one beyond
         1/L_max raises ``DivergenceError``.
     local_passes : k, the stochastic passes of a round (a full one at y comes before them). By default as
-        many as make γ ≤ 1/(2 L_max) where they have the length τ, from 1 to 8 (or 50 M/N).
+        many as make γ ≤ 1/(2 L_max) when their length is τ, from 1 to 8 (or 50 M/N).
     order : of the local passes. Shuffled once, T is the same map in every round, which acceleration
         needs; ``Reshuffle()`` with ``acceleration=0`` is the method without it.
     importance : of the local passes; used where it saves work.
     acceleration : rounds that the server remembers, 0 for plain rounds. It holds twice as many copies
-        of all h_m. Where the residual grows, it falls back to a plain round from its best point. With
-        a step that changes there is none.
-    state : where h_m and what is remembered of the rounds are. With "clients" the server has sums over
+        of all h_m. If the residual grows, it falls back to a plain round from its best point. With
+        a step that changes there is no acceleration.
+    state : "server" or "clients": where h_m and the memory of the rounds are kept. With "clients" the server has sums over
         clients only, of length d, and goes through the same iterates to rounding; a client that loses its part is named. With ``acceleration=0`` clients may then stay away (``participation``).
-    on_lost : where a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
-        clients from x, with h_m = 0 and nothing remembered, which costs rounds and is logged.
+    on_lost : what to do when a client has lost its state: "raise" a ``ClientError`` that names it, or "restart" all
+        clients from x, with h_m = 0 and no memory, which costs rounds and is logged.
 
     transport : how residuals travel with ``state="clients"``: "float64", or in fewer bytes as "float32", "bfloat16", ``federated.TopK(share)``
         or ``federated.RandomK(share)`` (which need ``acceleration=0``). The solution is the same; rounds may be more.
 
     scales : "agreed" runs the method in x = S·u, with common powers of two for columns of different size, from moments that
-        clients send once, and centres dense columns far from zero where there is an intercept. The minimiser is the same. It needs a penalty
+        clients send once, and with an intercept centres dense columns that are far from zero. The minimiser is the same. It needs a penalty
         that is separable or of groups, and the default ``step``. With None columns are taken as they are.
 
     A run whose residual has not halved for 50 rounds when it ends says so (``ConvergenceWarning``), and what to try.
@@ -199,7 +199,7 @@ class ExactFedRR(FederatedSolver):
         return self._server(federation.prox if plain else federation.prox_with_ridge, work)
 
     def _server(self, prox: Prox, work: Plan) -> Server:
-        chosen = self._chosen  # and so the server's to halve
+        chosen = self._chosen  # only then may the server halve it
         if self._on_device:
             samples = int(work.visits.sum()) // cast(Corrected, work.local).passes
             return DeviceServer(
@@ -210,7 +210,7 @@ class ExactFedRR(FederatedSolver):
             if how is not None:
                 return PackedServer(prox, work.totals, self.acceleration, chosen, how)
             return ClientStateServer(prox, work.totals, self.acceleration, adaptive=chosen)
-        if self.acceleration and hasattr(self.step, "value"):  # a step that does not change
+        if self.acceleration and hasattr(self.step, "value"):  # the step is constant
             return Extrapolated(prox, work.totals, self.acceleration, adaptive=chosen)
         return ControlVariates(prox, work.totals)
 
@@ -221,11 +221,10 @@ class ExactFedRR(FederatedSolver):
 
     @property
     def _chosen(self) -> bool:
-        """Whether the step is that of the default."""
         return getattr(self.step, "value", 0.0) is None
 
     def _metric(self, federation: Federation) -> Metric | None:
-        """The metric that the clients agree on, where one is wanted, of use and possible."""
+        """The metric that the clients agree on; None if none is wanted, useful or possible."""
         if self.scales is None or not self._chosen:  # A given step has the units of the columns.
             return None
         said = federation.columns()
@@ -251,7 +250,7 @@ class ExactFedRR(FederatedSolver):
         )
 
     def _enough(self, federation: Federation, work: Plan) -> int:
-        """The passes of the default step; one where the step is the user's."""
+        """The number of passes with the default step; one if the user gave a step."""
         if not self._chosen:
             return 1
         passes = (
@@ -262,7 +261,7 @@ class ExactFedRR(FederatedSolver):
 
 
 def newton_can(federation: Federation) -> bool:
-    """Whether FedNewton takes this federation."""
+    """Whether FedNewton accepts this federation."""
     try:
         FedNewton().check_problem(federation)
     except InputError:

@@ -23,20 +23,20 @@ from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
 GROWTH = 2.0
-"""An extrapolation counts as failed where the residual is this many times its best value."""
+"""An extrapolation counts as failed if the residual exceeds its best value by this factor."""
 PIECE = 1 << 12
 """Points are combined this many entries at a time, so that intermediate arrays stay in the cache."""
 SAME = 1e-7
 """Changes of the residual below this share of it are too small to extrapolate from."""
 LONGEST = 100.0
-"""The most that weights may add up to, in absolute value, in rounds. Far from the solution slopes of Huber's or the quantile
-loss are flat, a round is nearly a translation, and longer extrapolations went to P(x) a million times above its start."""
+"""The largest sum of the absolute weights. Far from the solution the slopes of Huber's or the quantile loss are constant, a
+round is nearly a translation, and longer extrapolations led to P(x) a million times above its start."""
 RIDGE = 1e-10
 """The ridge of the least-squares problem, relative to its trace; it keeps the problem solvable."""
 
 
 class Choice(NamedTuple):
-    """The next point: images[base] - Σ_i weights_i (images[i+1] - images[i]); and which to keep."""
+    """The next point, images[base] - Σ_i weights_i (images[i+1] - images[i]), and which points to keep."""
 
     base: int
     weights: Array
@@ -63,9 +63,9 @@ def chosen(norms: Array, gram: Array, slopes: Array, memory: int) -> Choice:
     """The choice from sums over the clients about the residuals r_j, newest last.
 
     ``norms`` are ‖r_j‖, ``gram`` the products of the changes r_{j+1} - r_j among themselves, ``slopes``
-    those with the newest residual. Where the residual has grown too much, or its best is ``memory``
-    points old, the next point is the image of the best one, and nothing older or newer is kept: a plain
-    step from there.
+    those with the newest residual. If the residual has grown too much, or its best is ``memory``
+    points old, the next step is a plain one from the best point: the next point is its image, and no
+    other point is kept.
     """
     none = np.empty(0)
     best, last = int(norms.argmin()), len(norms) - 1
@@ -98,8 +98,8 @@ def extrapolated(
 def products(residuals: Sequence[Array] | Array) -> tuple[Array, Array, Array]:
     """‖r_j‖, the products of the changes r_{j+1} - r_j among themselves, and those with the newest residual.
 
-    In pieces, so that no further array of the size of a residual is made; and not by BLAS, whose sums depend on
-    its number of threads.
+    They are computed in pieces, so that no further array of the size of a residual is made, and not by BLAS, whose
+    sums depend on its number of threads.
     """
     count, flat = len(residuals), [residual.reshape(-1) for residual in residuals]
     squares, gram, slopes = np.zeros(count), np.zeros((count - 1, count - 1)), np.zeros(count - 1)
@@ -124,14 +124,14 @@ LEAST = 1.0 / 16.0
 
 
 class ResidualMonitor(NamedTuple):
-    """The course of the residual ‖T(z) - z‖, which is part of the state of a run."""
+    """The history of the residual ‖T(z) - z‖ in numbers, as part of the state of a run."""
 
     factor: float = 1.0
     """The share of the chosen step that is used now."""
     first: float = 0.0
     """The first residual of the run."""
     halved: float = np.inf
-    """The residual at the time when it had last fallen to a half."""
+    """The residual when it had last fallen to a half."""
     since: float = 0.0
     """The number of rounds since then."""
     least: float = np.inf
@@ -162,7 +162,7 @@ class ResidualMonitor(NamedTuple):
     def trouble(self, residual: float, before: float | None) -> Literal["grew", "stuck", ""]:
         """The reason why the step should be halved after this residual; empty if it should not.
 
-        ``before`` is the residual of the round before, where this one was a plain step from there.
+        ``before`` is the residual of the round before, if this round was a plain step from there.
         """
         if self.factor <= LEAST:
             return ""
@@ -176,7 +176,7 @@ class ResidualMonitor(NamedTuple):
 
     @property
     def doubts(self) -> str:
-        """Advice for the user of a model whose residual stalls; empty where it does not."""
+        """Advice for the user if the residual stalls; empty otherwise."""
         if not self.stalls:
             return ""
         return (

@@ -63,7 +63,7 @@ class Federation(Objective):
     """P(x) = (1/N) Σ_m F_m(x) + R(x), with F_m the sum of client m's N_m functions.
 
     Made by ``split``, or from one problem per client. Its objective, gradient and solution are those of
-    the pooled data, by which the methods are measured. The methods themselves see one client at
+    the pooled data, against which the methods are measured. The methods themselves see one client at
     a time.
 
     Examples
@@ -218,7 +218,7 @@ class Federation(Objective):
         return {c: answers(client, wanted, x) for c, client in enumerate(self.clients)}
 
     def columns(self) -> Mapping[int, Record] | None:
-        """The moments of the clients' columns (see ``moments``); None where a client has no rows."""
+        """The moments of the clients' columns (see ``moments``); None if a client has no rows."""
         from reshuffle.federated.scales import moments
 
         if any(loss is None for loss in self.losses.values()):
@@ -226,7 +226,7 @@ class Federation(Objective):
         return {c: moments(client) for c, client in enumerate(self.clients)}
 
     def ask(self, kind: str, x: Array, more: Record | None = None) -> dict[int, Record]:
-        """A question to all clients, if only they can answer it."""
+        """Ask all clients a question that only they can answer."""
         raise NotImplementedError
 
     def value_of(self, found: Mapping[int, Record]) -> float:
@@ -250,7 +250,7 @@ class Federation(Objective):
         return {}, {}
 
     def gatherer(self, plain: Gathering) -> Gatherer:
-        """Asks for the replies of a round: each by itself, unless only their sum is told."""
+        """The gatherer of a round's replies: single replies, unless clients reveal only sums."""
         return plain
 
     def prepare(self) -> None:

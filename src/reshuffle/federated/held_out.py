@@ -1,4 +1,4 @@
-"""Metrics of held-out data: each client's sums, the columns of a trace over sites, and a callback that stops on them."""
+"""Metrics on held-out data: each client's sums, the columns of a trace over sites, and a callback for early stopping."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def metrics(problem: Problem, x: Array) -> dict[str, Plain]:
 
 
 def overall(found: Mapping[int, Record]) -> dict[str, float]:
-    """Over all clients: loss, accuracy, R² and root mean squared error of the pooled samples; of the AUC the mean, weighed
-    by samples. Poisson's losses without offsets have D² in place of R², others with a log link neither: with the mean count m, half the deviance of the constant model is
+    """Metrics over all clients: loss, accuracy, R² and root mean squared error of the pooled samples, and the mean AUC, weighted
+    by samples. Poisson's losses without offsets have D² in place of R², other losses with a log link neither: with the mean count m, half the deviance of the constant model is
     Σ y·log(y) - Σ y·log(m), and that of the model is the sum of Poisson's losses."""
     held = [r for r in found.values() if r.get("samples")]
     total = {name: sum(float(r[name]) for r in held if name in r)
@@ -102,7 +102,7 @@ class HeldOutMetrics:
         return self._state(np.full((self.problem.count + 1, len(NAMES)), np.nan))
 
     def after(self, rounds: int, state: State) -> State:
-        """The part of the state after so many rounds."""
+        """The part of the state after ``rounds`` rounds."""
         if rounds % self.every:
             return self.start()
         return self.told(self.problem.ask("metrics", state["x"]))

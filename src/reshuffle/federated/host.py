@@ -35,13 +35,13 @@ Source = Callable[[], FiniteSum]
 
 
 def whole(error: Exception) -> str:
-    """The whole text of an error, because the data of these clients belongs to the driver."""
+    """The full text of an error: it reveals nothing, because the driver has the data of these clients."""
     return str(error) if isinstance(error, LostState) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A source whose problem exists already."""
+    """A source whose problem already exists."""
 
     problem: FiniteSum
 
@@ -51,7 +51,7 @@ class Held:
 
 @dataclass(eq=False)
 class ClientHost:
-    """Some clients, described by where their data comes from; it is loaded when it is first needed.
+    """Trains some clients, each given by the source of its data, which is loaded when it is first needed.
 
     A host keeps nothing between rounds that a model depends on, and can be pickled at any time.
     """
@@ -74,13 +74,12 @@ class ClientHost:
 
     @property
     def problems(self) -> list[FiniteSum]:
-        """The clients' problems."""
         if self._problems is None:
             self._problems = [source() for source in self.sources]
         return self._problems
 
     def sizes(self) -> dict[int, int]:
-        """N_m of each client. Work of one's own is tried here, before the clock of the first round runs."""
+        """N_m of each client. A user's own work is tried here, before the clock of the first round starts."""
         self.local.rehearse(self.problems[0])
         return {c: problem.n for c, problem in zip(self.clients, self.problems, strict=True)}
 
@@ -225,8 +224,8 @@ def answers(problem: FiniteSum, wanted: str, x: Array) -> dict[str, Plain]:
     """A client's answers about f_m at x, all of them means over its samples.
 
     ``value``: f_m(x). ``gradient``: ∇f_m(x) without the ridge. ``rising``: that of the samples whose slope is
-    positive, and by how much their losses are above their infimum. ``floor``: the mean of l*(0, y_i), less the infimum
-    of the losses. ``means``: those of the features.
+    positive, and by how much their losses are above their infimum. ``floor``: the mean of l*(0, y_i), which is minus the
+    infimum of the losses. ``means``: those of the features.
     """
     found: dict[str, Plain] = {}
     words = wanted.split()

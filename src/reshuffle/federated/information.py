@@ -1,4 +1,4 @@
-"""Standard errors over sites: one more round of FedNewton's question, whose answers sum up to the information."""
+"""Standard errors over sites, from one more round of FedNewton's question, whose answers add up to the information."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from reshuffle.solvers.method import State
 
 INTERCEPT = "(intercept)"
 KNOWN, SQUARED = ("logistic", "poisson"), ("squared",)
-"""Losses, by their names in the core, whose dispersion is 1, and the one whose dispersion is twice the mean loss."""
+"""Losses, by their names in the core: those whose dispersion is 1, and the one whose dispersion is twice the mean loss."""
 METHOD = "model-based (inverse information), from sums over clients"
 ABOUT = "the coefficients of the model, if it is true"
 APART = 0.1
-"""The largest distance of x from the minimiser, by a Newton step and in standard errors, at which intervals of ±1.96 of them are still about right."""
+"""The largest distance of x from the minimiser, measured by a Newton step in standard errors, at which intervals of ±1.96 errors are still about right."""
 
 
 class InformationServer(NewtonServer):

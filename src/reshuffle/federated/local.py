@@ -1,4 +1,4 @@
-"""Local work: the part of each client in a round. Each kind is an epoch of the single machine on the client's own samples.
+"""Local work: what each client computes in a round. Each kind is an epoch of a single-machine method on the client's own samples.
 
 A client knows its data, N_m, and two numbers of the whole federation that the driver tells it: where
 its random numbers begin, and a factor that makes the sum of its steps proportional to N_m.
@@ -37,7 +37,7 @@ from reshuffle.validation import check_vector
 
 Work = TypeVar("Work", bound="Local")
 BLIND = 0.01
-"""Passes that move x by less than this share of a step along the slope cancel; over a quadratic they move it by a step or more."""
+"""Passes count as cancelling each other if they move x by less than this share of a step along the slope; on a quadratic they move it by a step or more."""
 
 LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
 """(x, γ, round, random numbers of the round, control variate) -> the client's model."""
@@ -53,7 +53,7 @@ DEVICE_ORDERS: Mapping[type[Order], str] = {
     ShuffleOnce: "shuffle",
     Cyclic: "cyclic",
 }
-"""The orders that kernels of a device draw, and their names there."""
+"""The orders that kernels of a device support, and their names there."""
 MAYBE = {"": None, "yes": True, "no": False}
 
 
@@ -115,7 +115,7 @@ class Local(ABC):
     def bind_noisy(
         self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
     ) -> LocalEpoch:
-        """``bind``, for work that adds noise, which is the client's own; most work adds none."""
+        """``bind`` for work that adds noise, with the client's own noise; most work adds none."""
         return self.bind(client, position, factor)
 
     def rehearse(self, client: FiniteSum) -> None:
@@ -155,8 +155,8 @@ class Local(ABC):
     ) -> Array:
         """The model that a client makes of x in the round ``number``. A local work needs no other method.
 
-        ``x`` and ``control``, what the server sends along, are copies that may be changed. ``step`` is γ times
-        what makes the sum of the client's steps proportional to N_m. ``rng`` has the client's own random
+        ``x`` and ``control``, which the server sends along, are copies that may be changed. ``step`` is γ times
+        the factor that makes the sum of the client's steps proportional to N_m. ``rng`` has the client's own random
         numbers, N_m of them (as many as ``load`` has visits).
         """
         raise InputError(
@@ -168,7 +168,7 @@ class Local(ABC):
         return Load(client.n, self.length(client), self.smoothness(client))
 
     def smoothness(self, client: FiniteSum) -> float:
-        """L of the functions of single steps, by default L_max of single samples."""
+        """L of the functions of single steps; by default L_max of the samples."""
         return smoothness_of(client)
 
     def view(self, client: FiniteSum) -> FiniteSum:
@@ -297,7 +297,7 @@ class Sampled(Local):
 class Corrected(Local):
     """Passes along differences to the slopes at x, plus their mean, less h (ExactFedRR).
 
-    They leave x where it is only if ∇f_m(x) = h_m. Steps in some orders can cancel each other: passes
+    They should leave x unchanged only if ∇f_m(x) = h_m. Since steps in some orders can cancel each other, passes
     that move x by less than a hundredth of one step along ∇f_m(x) - h_m are replaced by that step.
     """
 

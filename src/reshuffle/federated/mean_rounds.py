@@ -1,4 +1,4 @@
-"""Rounds of engines whose clients are on a device, from which no single model comes: the mean of the models comes, or sums of residuals."""
+"""Rounds on engines whose clients are on a device: they return the mean of the models, or sums of residuals, but no single model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RoundOnDevice = Callable[[State, Task], State]
 def round_on_device(
     session: Session, server: Server, policy: Policy, engine: str, downlink: Downlink
 ) -> RoundOnDevice | None:
-    """The server's step, if the session has its clients on a device; it is refused if the server or the policy needs more."""
+    """The server's step, if the session has its clients on a device; an error if the server or the policy needs single models."""
     mean: Any = getattr(session, "mean", None)
     exact: Any = getattr(session, "exact", None)
     if mean is None:

@@ -1,4 +1,4 @@
-"""Medians over the federation, by counts alone.
+"""Finds medians over the federation from counts alone.
 
 The sites say how many values of a column are below a threshold, and the driver halves the interval that holds the
 ⌈n/2⌉-th smallest of all n values:
@@ -45,7 +45,7 @@ def is_threshold(values: Array) -> NDArray[np.bool_]:
 
 
 def search(ask: Callable[[Array], Array], counts: Array) -> list[float]:
-    """The lower median of columns with so many values; ``ask`` says how many are below each threshold, over all sites."""
+    """The lower medians of columns with ``counts`` values; ``ask`` returns the number of values, over all sites, below each threshold."""
     wanted = (np.asarray(counts, dtype=np.int64) + 1) // 2
     infinite = np.array([np.inf]).view(np.uint64) | SIGN
     low = np.full(wanted.size, LOWEST, dtype=np.uint64)

@@ -28,20 +28,20 @@ class FedNewton(FederatedSolver):
         server:    x⁺ = argmin_u ⟨∇f(x), u - x⟩ + ½(u - x)ᵀ∇²f(x)(u - x) + ψ(u)  over A,
 
     with the sums over all clients. In the next round clients evaluate f at x⁺ and at parts of the way to it; if P does not
-    fall as the model promised, the server goes the best part of the way instead, or adds curvature to every sample
+    fall as the model promised, the server takes the best of these parts of the step instead, or adds curvature to every sample
     (damping). So a failed step costs one round.
 
-    A client sends a(a + 1)/2 numbers for a active features besides the d of its gradient. With an ℓ1, or group, penalty A are the features
-    that are not zero or may soon not be, else it is all of them. A Hessian says more about a client's samples than a model
-    does: docs/federated-convergence.md.
+    For a active features a client sends a(a + 1)/2 numbers besides the d of its gradient. With an ℓ1 or group penalty, A has the features
+    that are not zero or may soon leave zero, otherwise all features. A Hessian reveals more about a client's samples than a model
+    does: see docs/federated-convergence.md.
 
     Parameters
     ----------
-    rounds : the most rounds to run. The run ends before, where no step lowers P(x) any further.
+    rounds : the most rounds to run. The run ends earlier if no step lowers P(x) any further.
 
     transport : how derivatives travel: "float64", or in fewer bytes as "float32", "bfloat16" or ``federated.TopK(share)``. Clients then send
         compressed changes of their Hessians, which they and the server remember (FedNL), and of their gradients in float32. The limit is the same;
-        with "bfloat16" rounds are hardly more, with ``TopK`` they are. A client that lost its part makes all begin anew from x.
+        "bfloat16" takes hardly more rounds, ``TopK`` does. If a client loses its part, all begin anew from x.
 
     All clients take part in every round, and there is no ``step`` to choose.
 

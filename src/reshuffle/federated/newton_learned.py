@@ -1,8 +1,8 @@
-"""Compressed Hessians at the clients: each sends what the server does not know yet of its derivatives (FedNL, Safaryan et al. 2022).
+"""Compresses Hessians at the clients: each sends only changes of its derivatives (FedNL, Safaryan et al. 2022).
 
     client m sends  D_m = C(∇²f_m(x) - H_m)  and makes  H_m ← H_m + D_m,    the server makes  H ← H + Σ_m D_m
 
-H_m is what the server knows of client m, though it holds the sum alone; the gradient is learned likewise, in float32. The differences vanish as
+H_m is the server's knowledge of client m, although the server holds only the sum; the gradient is learned in the same way, in float32. The differences vanish as
 x converges, so that few digits or coordinates are enough, and the limit is that of exact derivatives. The first message of a client has all
 coordinates. The derivatives of a trial point that the server does not take are forgotten on both sides, since they may be larger by many powers of ten.
 """
@@ -23,17 +23,17 @@ from reshuffle.federated.transport import Digits, Transport, digits_of, transpor
 from reshuffle.objective import Array
 
 HEAD = len(LENGTHS) + 1
-"""The numbers of an answer before its derivatives: values along the last step, and what damping costs."""
+"""The numbers of an answer before its derivatives: values along the last step, and the cost of damping."""
 VALUES, SLOPES, WHOLE = "values", "slope", "whole"
-"""The names of the parts of a reply beside the packed Hessian: its first numbers, the change of the gradient, and whether all coordinates are there."""
+"""The names of the parts of a reply besides the packed Hessian: its first numbers, the change of the gradient, and whether it has all coordinates."""
 LARGEST = 1e38
-"""Derivatives beyond the range of float32 are those of a point that will be rejected, and are not learned from."""
+"""Larger derivatives, beyond the range of float32, are not learned: they belong to a point that will be rejected."""
 
 
 def carried(
     local: Curved, known: Array, before: NDArray[np.bool_], now: NDArray[np.bool_]
 ) -> Array:
-    """Gradient and triangle of the Hessian for other active features: zero where nothing was known."""
+    """Gradient and triangle of the Hessian for another set of active features, with zeros for what was not known."""
     size = int(np.prod(local.shape))
     old, new = local.coordinates(before), local.coordinates(now)
     if np.array_equal(old, new):

@@ -25,7 +25,7 @@ from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
 HIGHEST = 1e300
-"""Above every P at which a run has come to an end."""
+"""A number above every P at which a run can end."""
 
 
 class LearningServer(NewtonServer):
@@ -33,7 +33,7 @@ class LearningServer(NewtonServer):
 
     The state also has ``learned``, the sums of gradients and Hessians for the features ``known``; the key of the run, under which
     clients keep what they have told; ``since``, the round after which they told it; ``keeps``, whether that answer was about a point
-    that was taken; and ``ended``, P where no step lowered it any further when all was last learned anew.
+    that was taken; and ``ended``, the P that no step lowered further when everything was last learned anew.
 
     A sum of compressed Hessians may have a negative eigenvalue -λ, which no true one has: then 2λI is added.
     """
@@ -114,7 +114,7 @@ def _triangle(width: int) -> int:
 
 
 def _lift(numbers: Array, hessian: Array) -> None:
-    """Add to the diagonal of the Hessian in these numbers what makes it positive semidefinite."""
+    """Add 2λ to the diagonal of the Hessian in these numbers if its least eigenvalue -λ is negative."""
     width = len(hessian)
     try:
         cholesky(hessian, lower=True, check_finite=False)

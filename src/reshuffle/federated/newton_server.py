@@ -2,8 +2,8 @@
 
     min_u  ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u),    H = ∇²f(x) on the active features,
 
-by the solver of the exact method's models. Its minimiser is the next point that clients are asked about.
-Their values there, and at parts of the way, say whether it is taken, or how far to go instead.
+which the solver of the exact method's models minimises. The minimiser is the next point that clients are asked about.
+The values of f there, and at parts of the step, decide whether it is taken, or which part of the step instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHRINKS = 1e-4
 INSTEAD = "take ExactFedRR, or a stronger ℓ1"
 """The advice if there are too many features for a Hessian."""
 DIGITS = 3
-"""The bytes of a rounded damping: twelve bits of mantissa, where a factor of three would do."""
+"""The bytes of a rounded damping: its twelve bits of mantissa are more than enough, as a factor of three would not matter."""
 STEEP = 1e9
 """The most damping for a loss without a bound on its curvature, which may be e^20 times as large one step further."""
 
@@ -46,7 +46,7 @@ class Search(NamedTuple):
     objective: float = np.inf
     """P at the last point that was taken."""
     promised: float = 0.0
-    """The change of P that the step from there promises, were f linear."""
+    """The change of P along the step from there if f were linear."""
     decrease: float = 0.0
     """The decrease of the quadratic model at its minimum."""
     damping: float = 0.0
@@ -88,7 +88,7 @@ class NewtonServer(Server):
         return Question(x, base, search.damping, state["active"] != 0.0).packed()
 
     def rounded(self, state: State, new: State, allowed: Allowed) -> State:
-        """The state with a damping of few digits; a trial point was rounded when it was chosen (``_short``)."""
+        """The state with damping rounded to few digits; a trial point was already rounded when it was chosen (``_short``)."""
         search = Search(*new["search"].tolist())
         damping = float(rounded(np.array([search.damping]), DIGITS)[0])
         return new | {"search": np.array(search._replace(damping=damping))}

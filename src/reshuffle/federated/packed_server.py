@@ -14,7 +14,7 @@ from reshuffle.solvers.method import State
 
 
 class PackedServer(ClientStateServer):
-    """The sums of ``ClientStateServer``, of residuals that are unpacked as they come."""
+    """A ``ClientStateServer`` that unpacks residuals as they come and adds them up."""
 
     may_round = True
 

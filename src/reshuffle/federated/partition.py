@@ -1,4 +1,4 @@
-"""Splitting a problem among clients."""
+"""Splits a problem among clients."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def split(
     seed: int = 0,
     alpha: float = 0.5,
 ) -> Federation:
-    """The same problem as a federation.
+    """Divide a problem among clients, as a federation.
 
-    The rows are copied once, client after client, so that each client's lie together.
+    The rows are copied once, client after client, so that each client's rows are contiguous.
 
     Parameters
     ----------

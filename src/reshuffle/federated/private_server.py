@@ -1,4 +1,4 @@
-"""The driver's side of differential privacy: its noise, and the account of a run."""
+"""The driver's side of differential privacy: its noise, checks of settings, and the privacy account of a run."""
 
 from __future__ import annotations
 

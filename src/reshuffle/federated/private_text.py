@@ -1,8 +1,8 @@
 """Error texts that may leave a site: without cells of its table and without folders of its machine.
 
-A reader of tables quotes the cell, or the line, that it could not take. That helps the owner of the file, and must not leave the site.
-The full text is written to the log of the site; the driver gets it without quotations, but for names of columns, and of errors that are
-not this package's own their type alone.
+A reader of tables quotes the cell or line that it could not read. That helps the owner of the file, but must not leave the site.
+The full text is written to the log of the site. The driver gets it without quotations, except names of columns; of errors that are
+not this package's own it gets only the type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUOTED = re.compile(r"(?<![\w'\"])('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")(?!\w)
 NAMES = re.compile(
     r"(?:columns?|columns are|features?|target|settings?|kind|loss|got|configuration:|(?:drop|categories|columns|target) = \[?)\s*$"
 )
-"""What comes before names that sites agree on in any case; a list of them goes on after a comma, 'and' or 'or'."""
+"""The text before names that all sites know anyway; a list of them continues after a comma, 'and' or 'or'."""
 BETWEEN = re.compile(r"\s*(?:,|and|or|, and|, or)\s*")
 FOLDERS = re.compile(r"(?<![\w.…])(?:/[^/\s'\":,;]+)+/")
 """The folders of an absolute path, without the name of the file."""

@@ -71,7 +71,7 @@ class Clipped(Noised):
         return epoch
 
     def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
-        """There is no such call, because noise belongs to the number of a round, which the call of a group does not get."""
+        """None: noise depends on the number of the round, which the call of a group is not given."""
         return None
 
     def _private(

@@ -1,4 +1,4 @@
-"""How good the final model is on the held-out data of each site: a table by site and metric."""
+"""The quality of the final model on the held-out data of each site, as a table by site and metric."""
 
 from __future__ import annotations
 

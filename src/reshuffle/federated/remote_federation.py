@@ -145,7 +145,7 @@ class RemoteFederation(Federation):
         return self.smoothness.L_mean
 
     def _closer(self, bound: float) -> float:
-        """1.1 times the result of a few rounds of the power method, which approaches L_f from below, or the bound if that is smaller."""
+        """1.1 times the estimate of a few rounds of the power method, which approaches L_f from below; at most ``bound``."""
         v = np.random.default_rng(0).standard_normal(self.shape[0])
         found = np.inf
         for _ in range(self.power_rounds):
@@ -169,7 +169,7 @@ class RemoteFederation(Federation):
         return more | {"setup": digest(more, own)}, own
 
     def _told(self, client: int) -> dict[str, Plain]:
-        """The part of every message that is for one client: the factor of its weights, and the digest of the data that it announced."""
+        """The part of each message that is specific to a client: the factor of its weights, and the digest of the data that it announced."""
         return {"weight": self.agreed.weights[client], "data": self.agreed.data[client]}
 
     def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""The driver's gathering of replies: which clients are asked again, which answers are refused and why, and how many bytes travelled."""
+"""Gathers replies for the driver: asks clients again, refuses invalid answers with a reason, and counts the bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reshuffle.objective import Array
 logger = logging.getLogger("reshuffle")
 
 Watch = Callable[[Task, Reply | Failure, str], None]
-"""A function that is called with every answer, and with the reason where it is refused or missing."""
+"""A function that is called with every answer, and with the reason if it is refused or missing."""
 Take = Callable[[Reply], Reply]
 """Takes the arrays out of a reply as it comes, so that none is kept; or raises ``Unusable`` without having taken anything."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
@@ -67,7 +67,7 @@ class Gatherer(Protocol):
 
 
 class Gathering:
-    """Asks until all clients have answered, as often as the policy allows."""
+    """Asks clients until all have answered, as often as the policy allows."""
 
     def __init__(
         self,
@@ -133,7 +133,6 @@ class Gathering:
             found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
 
     def _shape(self, task: Task) -> tuple[int, ...]:
-        """The shape of the array that is asked for."""
         return self.reply_shape(task.x) if task.kind == "train" else (0,)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
@@ -284,7 +283,6 @@ class Tally:
                 part.loss = float(answer.more["value"])
 
     def by_kind(self) -> dict[str, Traffic]:
-        """The traffic over all clients."""
         total: dict[str, Traffic] = {}
         for part in self.parts:
             for name, one in part.traffic.items():

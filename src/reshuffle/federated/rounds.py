@@ -1,7 +1,7 @@
 """The driver: one round of a federated method, whatever the engine and the local work.
 
     every client m:   x̂_m = its local epoch from x (and h_m, for methods that have control variates)
-    the server:       x⁺ = prox_{γ(S/M)R}( mean_m x̂_m ), or what else it makes of the models
+    the server:       x⁺ = prox_{γ(S/M)R}( mean_m x̂_m ), or another combination of the models
 
 This is a method of the single machine on the product space, with ψ = (N/n)(R + consensus): the prox of
 the consensus is the mean, and that of R comes with its parameter divided by M.
@@ -175,7 +175,6 @@ class Rounds(Method):
         )  # fmt: skip
 
     def _allowed(self, x: Array) -> bool:
-        """Whether R is finite at x."""
         return bool(np.isfinite(self.problem.penalty.value(x[: self.problem.features])))
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
@@ -249,8 +248,8 @@ class Rounds(Method):
     def _trusted(self, state: State, measure: float, objective: float) -> float:
         """The measure; infinite at a trial point that will not be the result.
 
-        A gap also bounds the gap of every better point; the gradient mapping holds for x alone. Where columns differ in size,
-        it can be tiny far from the minimum: a server that has models of P must also have found little left to gain.
+        A gap also bounds P at every better point; the gradient mapping holds for x alone. If columns differ in size, it can be tiny
+        far from the minimum: so a server with models of P must also find that little is left to gain.
         """
         if not isinstance(self.measure, RoundedMapping):
             return measure
@@ -266,7 +265,7 @@ class Rounds(Method):
         return self.problem.value_of(self.problem.say(zero, "value")) or 1.0
 
     def close(self) -> None:
-        """The session of sites was opened before the run, and is asked about its end."""
+        """Close the session, except one of sites, which was opened before the run and is still needed after it."""
         if not self.problem.remote:
             self.session.close()
 
@@ -274,7 +273,6 @@ class Rounds(Method):
 
     @property
     def _few(self) -> int:
-        """The clients of a round."""
         return max(1, round(self.policy.participation * self.problem.count))
 
     @property
@@ -283,7 +281,7 @@ class Rounds(Method):
         return self.problem.count % self._few or self._few
 
     def _participants(self, number: int) -> list[int]:
-        """All clients, or the next few of a random order in which each comes once."""
+        """All clients, or the next few in a random order in which each client comes once."""
         everyone, few = np.arange(self.problem.count, dtype=np.uint32), self._few
         if few >= everyone.size:
             return everyone.tolist()

@@ -1,9 +1,9 @@
-"""Scales of columns that all clients agree on: x = S·u, and the method runs in u.
+"""Finds scales of columns on which all clients agree, so that the method runs in u, with x = S·u.
 
-    P(Su) = (1/N) Σ_m F_m(Su) + R(Su),    rows (a_i - c)∘s,    b = b' - cᵀx  where there is an intercept.
+    P(Su) = (1/N) Σ_m F_m(Su) + R(Su),    rows (a_i - c)∘s,    b = b' - cᵀx  if there is an intercept.
 
-The minimiser is that of P: only the metric in which steps are short or long is another. Columns of 10⁻⁴ beside columns
-of 10⁵ are then alike. R(Su) must have a prox, which a separable R has, and one of groups whose columns share a scale.
+The minimiser is that of P; only the metric changes, so that columns of size 10⁻⁴ and columns of size 10⁵ are treated
+alike. R(Su) must have a prox: it has one if R is separable, or if R has groups and the columns of a group share a scale.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from reshuffle.solvers.method import State
 from reshuffle.validation import read_only
 
 ALIKE = 4.0
-"""The ratio of units, or of a mean to a deviation, up to which columns stay as they are: little would be gained by a copy of all
-rows."""
+"""Columns are left as they are if their units differ by at most this factor, and their means are at most this many deviations:
+a copy of all rows would gain little."""
 CONSTANT = 1e-12
-"""A deviation below this share of a column's root mean square is rounding, and no unit for the column."""
+"""A deviation below this share of a column's root mean square is rounding and cannot serve as its unit."""
 NOISE = 1e-14
-"""Columns whose unit is below this share of the largest are what rounding left of constant ones, and are not scaled up."""
+"""Columns whose unit is below this share of the largest are rounding errors of constant columns and are not scaled up."""
 PIECE = 1 << 20
 """Values of dense rows that are read at a time, so that no copy of a mapped file is made."""
 
@@ -88,7 +88,7 @@ class Units(NamedTuple):
 
 
 def units(said: Mapping[int, Record], intercept: bool) -> Units:
-    """The units of all columns. Dense ones far from zero are centred, where an intercept takes up the difference."""
+    """The units of all columns. If there is an intercept, dense columns far from zero are centred, and it absorbs the difference."""
     records: Any = list(said.values())
     weights = np.array([record["weight"] for record in records])
     means = np.array([record["mean"] for record in records])
@@ -117,14 +117,14 @@ class Metric(NamedTuple):
     centre: Array
 
     def outer(self, u: Array) -> Array:
-        """The x that belongs to u."""
+        """x as a function of u."""
         x = u.copy()
         x[: self.scale.size] *= _column(self.scale, u)
         x[self.scale.size :] -= self._shift(x)
         return x
 
     def inner(self, x: Array) -> Array:
-        """The u that belongs to x."""
+        """u as a function of x."""
         u = x.copy()
         u[: self.scale.size] /= _column(self.scale, x)
         u[self.scale.size :] += self._shift(x)
@@ -160,7 +160,7 @@ def _column(numbers: Array, like: Array) -> Array:
 
 
 def metric(found: Units, penalty: Penalty, shape: tuple[int, ...]) -> Metric | None:
-    """The metric for these units; None if the penalty does not allow one, or if nothing would be gained.
+    """The metric for these units; None if the penalty does not allow one or nothing would be gained.
 
     ``shape`` is that of x without the intercept. Columns whose coefficients are in one group have one scale.
     """
@@ -340,7 +340,7 @@ class Rescaling(Server):
 
 
 def prox_in(found: ScaledPenalty, features: int) -> Callable[[Array, float], Array]:
-    """The prox of the features; an intercept stays as it is."""
+    """The prox of the features; an intercept is not changed."""
 
     def prox(u: Array, step: float) -> Array:
         new = u.copy()
@@ -351,5 +351,5 @@ def prox_in(found: ScaledPenalty, features: int) -> Callable[[Array, float], Arr
 
 
 def rescaled(local: Corrected, found: Metric) -> Rescaled:
-    """This local work in another metric."""
+    """``local`` in another metric."""
     return Rescaled(local.order, local.passes, local.importance, local.seed, *found)

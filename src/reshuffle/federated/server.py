@@ -1,4 +1,4 @@
-"""The server's side of a round: how the clients' models become the next one."""
+"""The server's side of a round: it combines the clients' models into the next one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Prox = Callable[[Array, float], Array]
 
 
 class Server(ABC):
-    """A server keeps nothing itself: everything that it remembers between rounds is in the state.
+    """Combines the clients' models. A server object is stateless: everything that it remembers between rounds is in the state.
 
-    ``prox`` is that of R (with the ridge, where the clients' steps leave it out), and ``totals`` are
+    ``prox`` is that of R (with the ridge, if the clients' steps leave it out), and ``totals`` are
     τ_m/γ, the lengths of the clients' epochs.
     """
 
@@ -38,10 +38,10 @@ class Server(ABC):
     """Whether a round needs the models of all clients."""
 
     sums_only: ClassVar[bool] = False
-    """Whether this very class uses nothing but the sum of the replies, so that secure sums will do; a subclass says so itself."""
+    """Whether this class uses only the sum of the replies, so that secure sums suffice; a subclass must set this itself."""
 
     may_round: ClassVar[bool] = False
-    """Whether this very class may be given another x, near its own, for the next round; a subclass says so itself."""
+    """Whether the next round may begin at a rounded x; a subclass must set this itself."""
 
     def __init__(self, prox: Prox, totals: Array) -> None:
         self.prox, self.totals = prox, totals
@@ -74,7 +74,7 @@ class Server(ABC):
         return False
 
     def model_decrease(self, state: State) -> float:
-        """The decrease of P that the last model of P promised; infinite before the first model, 0 without models."""
+        """The decrease of P that the last model of P promised; infinite before the first model, 0 for a server without models."""
         return 0.0
 
     def doubts(self, state: State) -> str:
@@ -129,7 +129,7 @@ class Server(ABC):
         return self.agreed(self.combined(total) / len(models), list(models), step)
 
     def agreed(self, mean: Array, clients: Sequence[int], step: float) -> Array:
-        """The same from the mean of these clients' models."""
+        """``consensus`` from the mean of these clients' models."""
         length = step * (self.totals[list(clients)].sum() / len(clients))
         return self.prox(mean, length)
 
@@ -178,10 +178,10 @@ class ControlVariates(Server):
 class Extrapolated(ControlVariates):
     """Control variates, extrapolated over the last rounds; for a constant γ.
 
-    z_m = x̂_m - τ_m h_m says all about a round: x⁺ = prox(mean z), h_m = (x⁺ - z_m)/τ_m. So a round
-    is a map z ← T(z), and ``memory`` rounds tell where its fixed point may lie (see ``extrapolation``).
+    The z_m = x̂_m - τ_m h_m determine a round: x⁺ = prox(mean z), h_m = (x⁺ - z_m)/τ_m. So a round
+    is a map z ← T(z), whose fixed point is extrapolated from ``memory`` rounds (see ``extrapolation``).
 
-    Where the residual says that γ is too long (``ResidualMonitor``), an ``adaptive`` server halves it, keeps x and
+    If the residual shows that γ is too long (``ResidualMonitor``), an ``adaptive`` server halves it, keeps x and
     the h_m, and begins anew.
 
     A set of all z_m is M·d numbers. The state holds 2·``memory`` + 1 of them, and a step needs three more.
@@ -221,7 +221,7 @@ class Extrapolated(ControlVariates):
         return {"x": x, "controls": _controls(x, z, lengths)} | memory
 
     def _begun_anew(self, state: State, z: Array, step: float, pace: ResidualMonitor) -> State:
-        """From the x and h_m that z stands for, with half the step and nothing remembered."""
+        """The state that begins anew with half the step and no memory, from the x and h_m of z."""
         x, lengths = self.consensus(dict(enumerate(z)), step), self.lengths(state, step)
         h, lengths, step = (x - z) / lengths, 0.5 * lengths, 0.5 * step
         z = x - lengths * h
@@ -242,7 +242,7 @@ class Extrapolated(ControlVariates):
 
 
 def _taken(models: Mapping[int, Array], x: Array, h: Array, lengths: Array) -> tuple[Array, Array]:
-    """T(z) and T(z) - z. Models are given up one after the other, so that none is held twice."""
+    """T(z) and T(z) - z. Each model is freed after its use, so that none is held twice."""
     image, residual = np.empty_like(h), np.empty_like(h)
     taken = models.pop if isinstance(models, dict) else models.__getitem__
     for k, c in enumerate(list(models)):

@@ -1,4 +1,4 @@
-"""A client that is described by where its data lies, and the problem that its host makes of it."""
+"""A client given by the place of its data, and the problem that its host makes of the data."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from reshuffle.shards import Shards
 from reshuffle.validation import check_weights, mean_weight, read_only
 
 LABELLED = ("signs", "classes")
-"""Kinds of targets that are labels: which there are is agreed by all sites."""
+"""Kinds of targets that are labels; all sites agree on the set of labels."""
 FEW_LABELS = 20
-"""More different numbers than this, not all of them whole, are no labels, and a site does not say them."""
+"""More different numbers than this, if not all are whole, do not count as labels, and a site does not reveal them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Site:
     data : a path, a function or arrays (see ``Sites``). A path and a function are used where the host
         of this client runs, and nowhere else.
     name : the name in messages and tables; by default the path, or the client's number.
-    test : held-out data of the same form. The model at the end of a run is judged by it, and the models on the way
-        where ``evaluate`` is given.
+    test : held-out data of the same form, on which the final model is evaluated, and with ``evaluate`` also the models
+        during the run.
     audit : a file at the client, to which a line is added for every message in and out.
     state : a folder at the client, where its part of ``ExactFedRR(state="clients")`` is saved in every round.
     target : the column of a table to predict; by default the last.
@@ -69,14 +69,14 @@ class Site:
 
     @property
     def paths(self) -> tuple[object, ...]:
-        """What names its files, which nobody else is told of; some may be arrays or None."""
+        """The paths of its files, which must not be revealed to others; some entries may be arrays or None."""
         return self.data, self.test, self.audit, self.state, self.keys
 
     def table(self, cells: Cells) -> SiteTable:
         return load(self.data, self.target, cells, self.drop)
 
     def test_table(self, cells: Cells, agreed: SiteTable) -> SiteTable | None:
-        """The held-out data; of a table the columns that the site's data has."""
+        """The held-out data; a table is reduced to the columns that the site's data has."""
         if self.test is None:
             return None
         if agreed.columns is None:
@@ -248,7 +248,7 @@ def _sparse(X: object) -> bool:
 
 
 def _moments(X: Any, weights: AnyArray) -> dict[str, Plain]:
-    """The mean of every feature, and Σ w·(x - mean)²; of sparse rows by Σ w·x², which loses no digits that matter."""
+    """The mean of every feature, and Σ w·(x - mean)²; for sparse rows computed from Σ w·x², which loses no digits that matter."""
     w = weights if weights.size else np.ones(X.shape[0])
     if _sparse(X):
         mean = np.asarray(X.T @ w) / w.sum()

@@ -1,4 +1,4 @@
-"""A client's data at its site: files, folders, functions or arrays."""
+"""Loads a client's data at its site from files, folders, functions or arrays."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ SPARSE = ("data", "indices", "indptr", "shape", "format", "_is_array")
 
 
 class SiteTable(NamedTuple):
-    """Rows, targets as they stand, weights and names where there are some.
+    """Rows, unencoded targets, and weights and names if there are any.
 
-    A table of named columns has ``columns`` in place of X: how it is encoded is for all sites to agree on.
+    A table of named columns has ``columns`` in place of X: all sites must first agree on its encoding.
     """
 
     X: DataMatrix | None
@@ -54,7 +54,7 @@ class SiteTable(NamedTuple):
 
 
 PLAIN = Cells()
-"""Tables are read as they stand."""
+"""The default settings: tables are read unchanged."""
 
 
 def load(
@@ -63,14 +63,14 @@ def load(
     """The table that a source stands for.
 
     - a file in LIBSVM format (also packed with gzip, bzip2 or xz);
-    - ``.npz``: arrays X, y and, where wanted, sample_weight, names, offset and exposure; a sparse X as scipy's ``save_npz``
-      names its parts (data, indices, indptr, shape);
+    - ``.npz``: arrays X, y and optionally sample_weight, names, offset and exposure; a sparse X has the parts of scipy's
+      ``save_npz`` (data, indices, indptr, shape);
     - ``.csv``, ``.tsv`` or ``.parquet``, packed or not: columns with names; ``target`` names the one to predict (the
-      last, where none is named). Text becomes a column per value that occurs at any site; ``cells`` says which columns
+      last by default). Text becomes a column per value that occurs at any site; ``cells`` says which columns
       are read and whether missing values are filled in, ``drop`` names columns of this site that are left out;
     - a folder that ``reshuffle convert`` has made: rows stay on disk, and windows of them are read;
-    - a folder with X.npy, y.npy and, where wanted, sample_weight.npy and names.txt: X is not read into
-      memory but mapped, which is the quickest to open;
+    - a folder with X.npy, y.npy and optionally sample_weight.npy and names.txt: X is not read into
+      memory but mapped, which is the fastest to open;
     - a function that returns (X, y), (X, y, sample_weight) or a dict of these, called where the data is;
     - such a tuple or dict itself.
     """

@@ -1,4 +1,4 @@
-"""The host of sites: it loads their data where they are, and answers the driver's questions."""
+"""The host of sites: it loads their data on the spot and answers the driver's questions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SiteHost:
     model: Model
     version: str
     known: dict[str, str] = field(default_factory=dict)
-    """The sha256 of mapped folders by their stamps, as an earlier process found them: they are not read again for it."""
+    """The sha256 of mapped folders by their stamps, from an earlier process, so that the folders need not be read again."""
     guard: Guard | None = None
     """Masks all answers, if only sums may leave the site."""
     noise: RepeatedNoise = field(default_factory=RepeatedNoise)
@@ -83,7 +83,7 @@ class SiteHost:
         return told(error, *(path for site in self.sites for path in site.paths))
 
     def _noted(self, task: Task) -> Iterator[Failure]:
-        """Write each message to the audit file of its client; a client that cannot do so does not get the message."""
+        """Write each message to the audit file of its client; a client whose file cannot be written does not get the message."""
         for c in task.clients:
             path = self._site(c).audit
             try:
@@ -220,7 +220,6 @@ class SiteHost:
         return found
 
     def _host(self, clients: tuple[int, ...], task: Task) -> ClientHost:
-        """The host that trains these clients."""
         problems = [self._problem(c, task) for c in clients]
         key = (f"host {task.more['setup']}", clients)
         if key not in self._ready:
@@ -244,7 +243,7 @@ class SiteHost:
 
 
 def _steepest(problem: Problem, constants: Smoothness) -> float:
-    """L_f. On disk it is that of a window of random pieces: the power method would take tens of passes over the files."""
+    """L_f. On disk it is estimated on a window of random pieces: the power method would take tens of passes over the files."""
     fit: Any = problem.datafit
     if not fit.on_disk:
         return constants.L_f
@@ -253,9 +252,9 @@ def _steepest(problem: Problem, constants: Smoothness) -> float:
 
 
 Stamp = dict[str, tuple[int, ...]]
-"""For each mapped file: its device and inode, its size, when it was last written as its programs say, and as the system says.
+"""For each mapped file: its device and inode, its size, its modification time and its change time.
 
-Whoever copies a file may set the first time; the second also changes where permissions or links do."""
+A program that copies a file may set the first time; the second also changes with permissions and links."""
 
 
 @dataclass(eq=False)

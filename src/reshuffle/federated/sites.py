@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Sites:
-    """Clients that are described by where their data lies; each host loads its own.
+    """Clients that are given by the places of their data; each host loads its own.
 
     Before the first round the sites describe their data (see ``docs/federated.md`` for the exact list), and
     a site that disagrees with the others is refused by name. From then on only models and sums travel.
@@ -50,19 +50,19 @@ class Sites:
         A dict gives names. Paths and functions are opened where the client's host runs.
     loss, penalty, ridge, fit_intercept : as for ``Problem``; the same at all sites. A site may hold one
         class only, and the labels are those that occur anywhere.
-    standardise : features to mean 0 and variance 1 over the federation, from sums that the sites send; of tables the
-        columns of numbers, as ``reshuffle fit`` does; sparse data is scaled only. The resulting model takes rows
-        in their own units.
+    standardise : scale features to mean 0 and variance 1 over the federation, from sums that the sites send; in tables only the
+        columns of numbers, as ``reshuffle fit`` does; sparse data is only scaled. The resulting model takes rows
+        in their original units.
     impute : fill in missing values of tables: the federation's median, or its most frequent category, here and when the
         model predicts.
     drop : columns of tables that are left out, at the sites that have them.
-    columns : columns of tables that are used; all but the target where not given.
+    columns : columns of tables that are used; by default all but the target.
     categories : columns of tables whose every value is a category, numbers too.
     missing : texts that stand for no value in tables, besides an empty cell, NA, N/A, NaN, null and ?.
     offset, exposure : columns of tables that hold the offset and the exposure of each row (see ``Problem``), and are no
         features. Sites whose data is a matrix have them as arrays ``offset`` and ``exposure`` beside X and y.
-    objective : whether sites tell the value of their losses at x with each reply. Without, the trace has none.
-    secure : whether sites tell sums alone, by masks that cancel: True, or ``federated.Secure(…)`` with a threshold or the folder of
+    objective : whether sites send the value of their losses at x with each reply. If not, the trace has no P(x).
+    secure : whether sites reveal only sums, by masks that cancel: True, or ``federated.Secure(…)`` with a threshold or the folder of
         their keys (docs/secure.md).
     watch : a function that is called with every answer, for display (the command's live table).
     power_rounds : messages by which L_f is found; with 0 it is the bound Σ (N_m/N) L_f,m.
@@ -159,7 +159,7 @@ class Sites:
         return f"<Sites: {len(self.sites)} clients, loss={self.model.loss!r}, penalty={penalty}>"
 
     def make_host(self, clients: Sequence[int]) -> SiteHost:
-        """A host for these clients, which loads nothing before it is asked."""
+        """A host for these clients; it loads nothing until it is asked."""
         from reshuffle import __version__
 
         sites = [self.sites[c] for c in clients]

@@ -52,9 +52,9 @@ class FederatedSolver(BaseSolver):
     retries : how often a client that did not answer is asked again in the same round.
     round_timeout : seconds that a client may take for its part of a round, from when it begins, before it
         counts as missing. A client that hangs loses its own answer and no other one.
-    on_missing : "raise" a ``ClientError`` that names the missing clients, or "average" those that answered,
+    on_missing : "raise" a ``ClientError`` that names the missing clients, or "average" the models of those that answered,
         which solves another problem in that round, and is logged.
-    evaluate : for ``Sites`` with ``test`` data: every so many rounds each says how good the model is on it.
+    evaluate : for ``Sites`` with ``test`` data: each site evaluates the model on it every ``evaluate`` rounds.
         The trace has the loss, accuracy, AUC and R² over all sites; ``federated.EarlyStopping`` stops on them. The
         final model is evaluated in any case: ``result.held_out`` is a table by site and metric.
     downlink : how x travels to the clients: "float64", or "rounded" to as many bytes a number as keep the rounding below a 64th of
@@ -113,7 +113,7 @@ class FederatedSolver(BaseSolver):
         return Policy(self.participation, self.retries, self.round_timeout, self.on_missing, lost)
 
     def solve(self, problem: Any, x0: object = None, **settings: Any) -> FederatedResult:
-        """Minimise P over a federation, as ``Solver.solve`` does; sites are asked for what they have first."""
+        """Minimise P over a federation, as ``Solver.solve`` does; sites are first asked about their data."""
         gather = getattr(problem, "gather", None)
         if gather is None:
             return FederatedResult.of(super().solve(problem, x0, **settings), tol=self.tol)
@@ -126,7 +126,7 @@ class FederatedSolver(BaseSolver):
             return ended(gathered, problem.first_index, result, self.evaluate, self.tol)
 
     def check_sums(self) -> None:
-        """Refuse a method that needs the replies of single clients, where sites tell sums alone; the server's own class says so once more."""
+        """Refuse, with secure sums, a method that needs the replies of single clients; ``Server.sums_only`` is checked again later."""
         given = getattr(self, "transport", None)
         if transport_of(given) is not None:
             raise InputError(
@@ -134,7 +134,7 @@ class FederatedSolver(BaseSolver):
             )
 
     def loop(self, problem: Any) -> type[Run]:
-        """The delayed loop where clients alone know P(x), which then comes with the replies of the next round."""
+        """The delayed loop if only the clients know P(x), which then comes with the replies of the next round."""
         return DelayedRun if problem.remote else Run
 
     def local(self, federation: Federation) -> Local:
@@ -169,7 +169,7 @@ class FederatedSolver(BaseSolver):
         return made
 
     def default_step(self, federation: Federation, work: Plan) -> float:
-        """The constant step that is used where none is given: 1/L_max of the clients' steps."""
+        """The constant step that is used if none is given: 1/L_max of the functions of the clients' steps."""
         return inverse(work.smoothness)
 
     def check_problem(self, problem: object) -> None:
@@ -195,7 +195,7 @@ class FederatedSolver(BaseSolver):
         return plan(federation, local)
 
     def account(self, federation: Federation) -> Account | None:
-        """How much ε the rounds spend; None without privacy."""
+        """The privacy account of the rounds; None without privacy."""
         level = getattr(self, "privacy", None)
         return None if level is None else account_of_rounds(self, level, federation)
 
@@ -263,7 +263,7 @@ class FedRR(FederatedSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        dithered(self)  # or an error
+        dithered(self)  # raises an error if the transport does not fit
         check_order(self.order)
         check_positive("batch_size", self.batch_size, integer=True)
         check_private_rounds(self, ClientLevel, SampleLevel)
@@ -304,7 +304,7 @@ class LocalSGD(FederatedSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        dithered(self)  # or an error
+        dithered(self)  # raises an error if the transport does not fit
         check_positive("batch_size", self.batch_size, integer=True)
         if self.local_steps is not None:
             check_positive("local_steps", self.local_steps, integer=True)

@@ -1,4 +1,4 @@
-"""The memory of clients between rounds, with a file for each run, so that one run does not overwrite the state of another.
+"""Saves the clients' states between rounds, in one file per run, so that one run does not overwrite the state of another.
 
 A folder keeps the states of the last ``KEPT`` runs of a client; when one more begins, the oldest file is removed.
 """
@@ -21,8 +21,8 @@ Folder = str | os.PathLike[str]
 KIND = ("state of a client", 1)
 """The kind and version that the file of a client's state names."""
 KEPT = 8
-"""Runs whose states a folder keeps for a client: a state has twenty-odd vectors of the model's length, so that eight of
-them are small beside most data, and a site seldom has more runs that were interrupted and are to go on."""
+"""Runs whose states a folder keeps for a client. A state has some twenty vectors of the model's length, so that eight of
+them are small beside most data; and a site seldom has more interrupted runs that are to be resumed."""
 
 
 class ClientState(NamedTuple):
@@ -31,9 +31,9 @@ class ClientState(NamedTuple):
     key: str
     """The key of the run."""
     round: int
-    """The number of the round that it was saved after, plus one."""
+    """One plus the number of the round after which it was saved."""
     digest: str
-    """The digest of the x that it was made from."""
+    """The digest of the x from which it was made."""
     images: Array
     residuals: Array
 
@@ -62,7 +62,7 @@ def state_file(folder: Folder, client: int, key: str) -> Path:
 
 
 def _forget(newest: Path, client: int) -> None:
-    """Remove the files of this client's earlier runs beyond ``KEPT``, those written longest ago first."""
+    """Remove the files of this client's earlier runs beyond ``KEPT``, the oldest first."""
     written: dict[Path, int] = {}
     for path in newest.parent.glob(f"client-{client}-{'[0-9a-f]' * 16}.npz"):
         with suppress(FileNotFoundError):  # Another process of the site has just removed the file.
@@ -73,7 +73,7 @@ def _forget(newest: Path, client: int) -> None:
 
 
 def _read(path: Path, client: int, key: str) -> ClientState:
-    """The state in a file, which must be this client's own in this run: nothing else in it tells whose it is."""
+    """The state in a file; refused unless the file names this client and this run."""
     try:
         with read_archive(path, *KIND) as stored:
             about, arrays = stored.about, stored.arrays()

@@ -1,10 +1,10 @@
-"""Fewer bytes: residuals that travel in fewer digits or coordinates, with what is left out kept by the client.
+"""Compresses residuals to fewer digits or coordinates; the client keeps the part that is left out.
 
     T̃_m(z) = z_m + Q(T_m(z) - z_m),    Q(r) → 0 as r → 0
 
-A client of ExactFedRR with state="clients" sends its residual r_m, which vanishes at the solution: its passes leave x where
-it is once h_m = ∇f_m(x). Sending Q(r_m), and going on from z_m + Q(r_m), compresses a difference to what h_m knows already, as DIANA
-does (Mishchenko et al. 2019). Fixed points stay what they are, so the solution is that of the run without compression.
+A client of ExactFedRR with state="clients" sends its residual r_m. It vanishes at the solution, since passes leave x unchanged
+once h_m = ∇f_m(x). Like DIANA (Mishchenko et al. 2019), sending Q(r_m) and continuing from z_m + Q(r_m) compresses a difference to
+what h_m already holds. Fixed points do not change, so the solution is that of the run without compression.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Transport(Protocol):
         ...
 
     def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
-        """Q(r): what ``pack`` wrote; a ``ValueError`` where it wrote something else."""
+        """Q(r), from the parts that ``pack`` wrote; raises ``ValueError`` if they are invalid."""
         ...
 
 
@@ -43,8 +43,8 @@ class Transport(Protocol):
 class Digits:
     """All coordinates, in float32 (half of the bytes, 24 binary digits) or bfloat16 (a quarter, 8 digits).
 
-    ``dithered``, they are rounded up or down at random so that their mean is right: for what does not vanish, and is sent without a
-    memory of earlier errors. The random numbers are those of the round, the same for all clients.
+    With ``dithered`` they are rounded up or down at random, without bias: for numbers that do not vanish and are sent without a
+    memory of earlier errors. All clients use the same random numbers in a round.
     """
 
     kind: str
@@ -116,11 +116,11 @@ class RandomK:
 
 
 DRAWS = 5
-"""Names the random numbers of ``RandomK`` among those of the package."""
+"""The stream of the random numbers of ``RandomK``."""
 DITHER = 6
-"""Names the random numbers of dithered rounding among those of the package."""
+"""The stream of the random numbers of dithered rounding."""
 BITS = {"float32": 29, "bfloat16": 45}
-"""The bits of a double's mantissa that a number in fewer digits lacks."""
+"""The bits of a double's mantissa that the shorter format lacks."""
 LARGEST = {"float32": float(np.finfo(np.float32).max), "bfloat16": (2.0 - 2.0**-7) * 2.0**127}
 """The largest number of each format."""
 DITHERED = "dithered"
@@ -128,7 +128,7 @@ SPARSE: Mapping[str, Callable[..., Transport]] = {"TopK": TopK, "RandomK": Rando
 
 
 def transport_of(given: object) -> Transport | None:
-    """None or "float64": as it is. "float32", "bfloat16", ``TopK(share)``, ``RandomK(share)``, or their ``name_of``."""
+    """The transport for "float32", "bfloat16", ``TopK(share)``, ``RandomK(share)``, or their ``name_of``; None for None or "float64"."""
     if isinstance(given, (TopK, RandomK, Digits)):
         return given
     word, _, share = given.partition(" ") if isinstance(given, str) else ("", "", "")
@@ -146,7 +146,7 @@ def transport_of(given: object) -> Transport | None:
 
 
 def name_of(transport: Transport) -> str:
-    """The transport as a word that travels."""
+    """The name of the transport in messages."""
     kind: Any = transport
     if isinstance(kind, Digits):
         return f"{kind.kind} {DITHERED}" if kind.dithered else kind.kind
@@ -180,7 +180,7 @@ def dithered(solver: object) -> Digits | None:
 
 
 def dither(values: Array, kind: str, number: int) -> Array:
-    """Each number rounded to one of its two neighbours in the other format, with probabilities that make the mean right."""
+    """Each number rounded at random to one of its two neighbours in the other format, without bias."""
     drop, one = np.uint64(BITS[kind]), np.uint64(1)
     noise = generator(number, values.size, DITHER).integers(0, one << drop, values.size, np.uint64)
     bits = np.ascontiguousarray(values).view(np.uint64) + noise

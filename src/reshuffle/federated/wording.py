@@ -1,4 +1,4 @@
-"""Advice about a table in the words of sites: settings of ``sites.toml`` and ``Sites`` in place of options of ``fit``."""
+"""Rewrites advice about a table for sites: it names settings of ``sites.toml`` and ``Sites`` instead of options of ``fit``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from reshuffle.errors import InputError
 
 NAME = r"('[^']*'|\"[^\"]*\"|[\w.-]*\w)"
-"""A name as a shell takes it."""
+"""A name in the form for a shell."""
 WORDS = (
     (rf"--drop {NAME}", "drop"),
     (rf"--categorical {NAME}", "categories"),
@@ -48,7 +48,7 @@ def _quoted(name: str) -> str:
 
 @contextmanager
 def in_words_of_sites() -> Iterator[None]:
-    """The same ``InputError`` about a table in the words of sites."""
+    """Reword an ``InputError`` about a table for sites."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Keys for a trial: an authority, the server's certificate, and a key pair for each node.
+"""Makes keys for a trial: an authority, the server's certificate, and a key pair for each node.
 
 They are made by pyca/cryptography on the curve P-384, which Flower demands of the keys of nodes.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AUTHORITY = "ca"
 SERVER = "server"
 LOCAL = ("127.0.0.1", "localhost")
-"""Names that the server's certificate holds besides those given: its own processes reach it by them."""
+"""Names in the server's certificate besides the given ones, by which its own processes reach it."""
 
 OWN = tuple(f"{name}.{end}" for name in (AUTHORITY, SERVER) for end in ("crt", "key"))
 NEEDED = tuple(name for name in OWN if name != f"{AUTHORITY}.key")

@@ -1,4 +1,4 @@
-"""A site as its node describes it: the node configuration names the data, or in a simulation the app."""
+"""Makes the site that a node describes: the node configuration names the data, or in a simulation the app does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ready app: two modules of a few lines, and a configuration that says what is trained."""
+"""Writes a ready app: two modules of a few lines, and a configuration that says what is trained."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def new_app(
     """Write an app into a folder that is not there yet, or is empty; returns the paths of its files and the number of sites.
 
     ``sites`` is a sites.toml or a folder of files: its settings go into the configuration, and a simulation runs on its
-    data. ``names`` are the names of the sites where there is no such file.
+    data. ``names`` are the names of the sites if there is no such file.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already: give the name of a new folder")

@@ -1,4 +1,4 @@
-"""The files of a run, the same as those of ``reshuffle federate``, and a line for each round."""
+"""Writes the files of a run, the same as those of ``reshuffle federate``, and a log line for each round."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ OUTCOME = ("result.npz", "trace.csv", "federation.png", "model.npz", "report.htm
 """The files that ``write`` makes."""
 
 LOCK = ".lock"
-"""The file that a run keeps locked while it goes on. It stays when the run ends, and then has no meaning."""
+"""The file that a run keeps locked. It remains after the run, without meaning."""
 
 
 def check_folder(out: Path, resume: bool, force: bool) -> Path:
-    """The checkpoint's path; a folder that holds a run is refused, unless the run is to go on or may be overwritten."""
+    """The checkpoint's path; a folder that holds a run is refused, unless the run is resumed or may be overwritten."""
     checkpoint = out / "checkpoint.npz"
     try:
         earlier = file_of_a_run(out)

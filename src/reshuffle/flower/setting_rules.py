@@ -1,4 +1,4 @@
-"""Checks that the settings of a run go together, made before anything is asked of a site."""
+"""Checks that the settings of a run are compatible, before anything is asked of a site."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def key_of(name: str) -> str:
 
 
 def check_settings(settings: RunSettings) -> None:
-    """Refuse settings that do not go together, before anything is asked of a site."""
+    """Refuse incompatible settings before anything is asked of a site."""
     if settings.method not in METHODS:
         raise InputError(
             f"method must be one of {', '.join(METHODS)}, got {shown(settings.method)}"

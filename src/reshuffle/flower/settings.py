@@ -35,7 +35,7 @@ class RunSettings:
     sites: str = "north, south"
     loss: str = "logistic"
     penalty: str = ""
-    """As Python writes it; where empty, an ℓ2 penalty of L_f/N, for which the sites are asked."""
+    """The penalty in Python's notation; if empty, an ℓ2 penalty of L_f/N, for which the sites are asked."""
     ridge: float = 0.0
     intercept: bool = False
     standardise: bool = False
@@ -47,7 +47,7 @@ class RunSettings:
     missing: str = ""
     offset: str = ""
     exposure: str = ""
-    """Columns of tables that are no features: added to the margins, as they are or as logarithms."""
+    """Columns of tables that are not features: the offset is added to the margins, and the logarithm of the exposure."""
     method: str = "exact"
     rounds: int = 100
     tol: float = 1e-6
@@ -90,7 +90,7 @@ class RunSettings:
     delta: float = 0.0
     noise_at: str = ""
     secure: bool = False
-    """Whether sites tell sums alone."""
+    """Whether sites reveal only sums."""
     threshold: int = 0
     """The threshold of secure sums; 0 stands for its default."""
     keys: str = ""
@@ -154,7 +154,7 @@ class RunSettings:
 
     @property
     def read(self) -> Cells:
-        """The same, in the form that a site takes."""
+        """How tables are read, in the form for a site."""
         return Cells(**self.cells)
 
     def made_loss(self) -> Loss:
@@ -176,7 +176,7 @@ class RunSettings:
         return level_of({"unit": self.privacy, **given})
 
     def made_transport(self) -> object:
-        """A word, or one of TopK(share) and RandomK(share)."""
+        """The transport: a word, ``TopK(share)`` or ``RandomK(share)``."""
         return (
             call_of("transport", self.transport, SPARSE)
             if "(" in self.transport
@@ -184,12 +184,11 @@ class RunSettings:
         )
 
     def model(self, loss: Loss | None = None) -> Model:
-        """What every site trains."""
+        """The model that every site trains."""
         checked = losses.check_loss(loss or self.made_loss())
         return Model(checked, self.ridge, self.intercept, self.read)
 
     def solver(self, engine: object) -> FederatedSolver:
-        """The method with its settings."""
         step = self.step or (InverseTime() if self.method in DECREASING else None)
         common: dict[str, Any] = {
             "rounds": self.rounds, "tol": self.tol, "seed": self.seed, "step": step, "engine": engine,

@@ -1,9 +1,9 @@
-"""A strategy for Flower apps that exist already: FedAvg, followed by the prox of a penalty.
+"""A strategy for existing Flower apps: FedAvg, followed by the prox of a penalty.
 
     x⁺ = prox_{τR}( Σ_m (N_m/N) x̂_m ),    τ = γ · (local steps of a client)
 
-Clients need no change. If all of them make plain gradient steps of total length τ, the pair has the same fixed point as
-FedRR with that step: a neighbourhood of the minimiser, not the minimiser.
+Clients need no change. If all of them make plain gradient steps of total length τ, the rounds have the same fixed point as
+FedRR with that step: near the minimiser, but not the minimiser itself.
 """
 
 from __future__ import annotations
@@ -132,7 +132,6 @@ class ProxFedAvg(FedAvg):
         return found
 
     def _examples(self, reply: Message) -> float:
-        """The weight of a reply."""
         for record in reply.content.metric_records.values():
             weight = record.get(self.weighted_by_key)
             if isinstance(weight, (int, float)) and 0 <= weight < inf:

@@ -1,4 +1,4 @@
-"""Penalties and lists as a run configuration writes them: in text, since Flower's values are numbers, texts and switches."""
+"""Reads penalties and lists from the texts of a run configuration, since Flower's values are only numbers, texts and switches."""
 
 from __future__ import annotations
 

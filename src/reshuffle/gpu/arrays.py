@@ -1,4 +1,4 @@
-"""The arrays of a device, as far as the package uses them: what arrays of CuPy and of numpy have in common."""
+"""Types of arrays on a device: the operations that the package uses, which CuPy and numpy share."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Protocol
 import numpy as np
 
 Operand = Any
-"""A number, or an array of the same device: neither library takes arrays of the other, which types cannot say."""
+"""A number, or an array on the same device. Neither library takes arrays of the other; types cannot express this."""
 Selection = Any
-"""The selected entries: an integer, a slice, an array of places or a mask on the same device, or a tuple of such."""
+"""The selected entries: an integer, a slice, an array of indices or a mask on the same device, or a tuple of these."""
 
 
 class DeviceNumber(Protocol):
-    """A single number that may still be in the memory of a device; to ask for it waits for the device."""
+    """A single number that may still be in the memory of a device; reading it waits for the device."""
 
     def __bool__(self) -> bool: ...
     def __int__(self) -> int: ...
@@ -75,4 +75,4 @@ class DeviceArray(Protocol):
 
 
 DeviceRows = tuple[Any, Any, Any]
-"""Values, columns and starts on the device, each an array or None for what is not there: ones, or the places of dense rows."""
+"""Values, columns and starts on the device. Values are None if all are 1; columns and starts are None for dense rows."""

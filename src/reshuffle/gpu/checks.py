@@ -14,7 +14,7 @@ PIECE = 1 << 26
 """Columns are compared this many at a time, so that the comparison takes 64 MB and not as much as the matrix."""
 ORDERS = ("shuffle", "draw", "cyclic")
 NUMBERS_DRAWN = 1 << 48
-"""Random numbers of a round that the kernels can find (``bytes`` in orders.cuh)."""
+"""The most random numbers in a round: positions have 48 bits (``bytes`` in orders.cuh)."""
 
 
 def check_first(first: NDArray[np.int64], n: int) -> None:

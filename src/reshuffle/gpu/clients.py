@@ -1,4 +1,4 @@
-"""Many clients' samples on a device: their visits, and the sum of what their local passes change."""
+"""Many clients' samples on a device: the visits of a round, and the sum of the clients' changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WARP = 32
 
 
 class LocalPasses(NamedTuple):
-    """Local work that the kernels do, in numbers."""
+    """Local passes described by numbers, as the kernels read them."""
 
     order: str
     """ "shuffle": every sample once, in random order; "draw": samples with replacement; "cyclic"."""
@@ -44,7 +44,7 @@ class LocalPasses(NamedTuple):
 
 
 def check_loss_on_device(loss: Loss) -> str:
-    """The loss as the kernels take it: its C++ type and parameters."""
+    """Check that the loss has a kernel; returns its C++ type and parameters."""
     name = LOSSES.get(built_in(type(loss)) or "")
     if name is None:
         raise InputError(
@@ -168,7 +168,7 @@ class DeviceClients:
     def drawn(
         self, order: str, bounds: object, positions: object, total: int, seed: int, *stream: int
     ) -> object:
-        """The visits of a round, drawn on the device: the same as on the processor.
+        """The visits of a round, drawn on the device; they equal those drawn on the processor.
 
         Client c draws from the numbers of the stream that begin at positions[c]. The last number of ``stream`` is that of the round.
         """
@@ -231,7 +231,7 @@ class DeviceClients:
         batch: int = 1,
         chosen: NDArray[np.int64] | None = None,
     ) -> DeviceArray:
-        """The same for an x on the device; returns the array on the device that will hold the sum."""
+        """Start ``sum_of_changes`` for an x on the device; returns the array on the device that will hold the sum."""
         count = self.clients if chosen is None else len(chosen)
         at, device, real = self.layout, self.device, self.number.type
         blocks, models, sums = self.room_for(count)
@@ -273,7 +273,7 @@ class DeviceClients:
         return self.out
 
     def room_for(self, count: int) -> tuple[int, DeviceArray | None, DeviceArray]:
-        """The blocks for this many clients, room for vectors that shared memory has no room for, and for the blocks' sums."""
+        """The number of blocks for ``count`` clients, memory for models that do not fit into shared memory, and memory for the blocks' sums."""
         at, device = self.layout, self.device
         blocks = max(1, min(device.processors * at.resident, -(-count // at.groups)))
         size = blocks * at.groups * self.stride
@@ -288,5 +288,4 @@ class DeviceClients:
 
 
 def _longest(device: Device, starts: DeviceArray) -> int:
-    """The largest number of entries of a row."""
     return int(device.get((starts[1:] - starts[:-1]).max()))

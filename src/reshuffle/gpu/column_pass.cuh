@@ -1,16 +1,16 @@
 // Passes over rows with more columns than the memory of a block has room for: margins by rows, sums by columns.
 //
-//     z_i = a_i^T x + b,   s_i = l'(z_i + o_i, y_i)      LANES threads share a row, and read x where it lies
+//     z_i = a_i^T x + b,   s_i = l'(z_i + o_i, y_i)      LANES threads share a row, and read x from device memory
 //     sum_i coef_i a_ij                                  from a copy of the rows that lies column by column, or from dense rows
 //
-// Every sum is made in one order, which depends on the rows alone: a column is cut into pieces of PIECE entries, of each of which a warp
-// makes the sum, and one thread adds up the pieces of a column.
+// Every sum is made in one order, which depends on the rows alone: a column is cut into pieces of PIECE entries, a warp sums each piece,
+// and one thread adds up the pieces of a column.
 #pragma once
 #include "row_pass.cuh"
 
 namespace reshuffle::gpu {
 
-// Slopes and margins of all rows, and of each block the sums of Seen. With `bends` the curvatures l'' too.
+// Slopes and margins of all rows, and the sums of Seen of each block. With `bends`, also the curvatures l''.
 template <int LANES, class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void margin_pass(const Whole<Rows, Target> &r, const Loss &loss, double *bends, const Here &here) {
     const int lane = here.thread % LANES;
@@ -82,7 +82,7 @@ RESHUFFLE_KERNEL void sums_of_pieces(const Columns &columns, const Index *begins
         const Visit j = owner[k];
         const Index start = columns.begin(j) + (k - begins[j]) * piece, left = columns.end(j) - start;
         const int count = int(left < piece ? left : piece);
-        double part[4] = {0.0, 0.0, 0.0, 0.0};  // of which none waits for the others
+        double part[4] = {0.0, 0.0, 0.0, 0.0};  // four independent sums: no addition waits for the one before
         for (int p = lane; p < count; p += 4 * warp)
 #pragma unroll
             for (int q = 0; q < 4; q++)
@@ -96,7 +96,7 @@ RESHUFFLE_KERNEL void sums_of_pieces(const Columns &columns, const Index *begins
     }
 }
 
-// parts of a stretch of dense rows: a thread takes a column, and a block as many columns as it has threads, in one of the stretches.
+// parts <- the sums over stretches of dense rows: a thread takes one column of a stretch, a block as many columns as it has threads.
 template <bool SQUARES, class Rows>
 RESHUFFLE_KERNEL void sums_of_stretches(const Rows &rows, Index n, int features, Index stretches, const double *coefs, double *parts,
                                         const Here &here) {
@@ -130,8 +130,8 @@ RESHUFFLE_KERNEL void sums_of_columns(const double *parts, const Index *begins, 
     }
 }
 
-// bent_rows of row_work.cuh in some columns: column j stands at places_j, and is left out where that is negative. The intercept stands behind
-// these columns, of which there are `kept`.
+// bent_rows of row_work.cuh for the `kept` columns: column j has the place places_j, or is left out if that is negative. The intercept follows
+// these columns.
 template <class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL void bent_parts(const Whole<Rows, Target> &r, const Loss &loss, double extra, const int *places, int kept, Index first,
                                  Index count, double *out, const Here &here) {

@@ -1,7 +1,7 @@
-"""Rows on their way from the files of shards to a device, piece after piece.
+"""Copies the rows of shards from files to a device, piece after piece.
 
-Threads read the next pieces into pinned memory, from which they are copied to the device, while kernels work on this one. Work is done
-on one piece after the other, in the order of the files, so that no result depends on which thread was first.
+While kernels work on one piece, threads read the next ones into pinned memory and copy them to the device. Pieces are worked on
+in the order of the files, so that no result depends on which thread was first.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from reshuffle.interruption import listen
 from reshuffle.shards import Buffers, Shards
 
 READERS = 8
-"""Threads that read files, at most: one copies some GB/s out of the page cache, and a card takes tens of them."""
+"""The most threads that read files: one thread copies a few GB/s out of the page cache, and a card takes tens of GB/s."""
 SLOTS = READERS + 2
-"""Pieces on the way at a time, at most: one for each thread, one that waits, and one that kernels work on."""
+"""The most pieces in memory at a time: one for each reading thread, one that waits, and one that kernels work on."""
 SPARE = 8
-"""Buffers are larger by one over this number than the piece they were made for: pieces of sparse rows differ in size."""
+"""Buffers are 1/SPARE larger than the piece they were made for, because pieces of sparse rows differ in size."""
 
 Work = Callable[[int, int, int, DeviceRows], None]
-"""What is done with a piece: its number, its first row, the one after its last, and its rows."""
+"""A function of a piece: its number, its first row, the row after its last, and its rows on the device."""
 
 
 class Slot:
-    """The room of one piece: pinned memory of the processor, memory of the device, and a channel between them."""
+    """Memory for one piece: pinned memory of the processor, memory of the device, and a channel between them."""
 
     def __init__(self, device: Device) -> None:
         self.device, self.channel = device, device.channel()
@@ -41,13 +41,13 @@ class Slot:
         self.there = Buffers(self._room)
 
     def _room(self, size: int, dtype: object) -> DeviceArray:
-        """New memory, which kernels that were started before may still have used for something else."""
+        """New memory, after all started kernels have ended: they may still use it for something else."""
         made = self.device.room(size + size // SPARE, dtype)
         self.device.finish()
         return made
 
     def load(self, shards: Shards, group: list[int]) -> DeviceRows:
-        """Read a group of pieces; returns when they are on the device."""
+        """Read a group of pieces; returns their rows when they are on the device."""
         rows = shards.filled(group, self.here)
         values = None if rows.unit else self._copied("values", rows.values)
         columns = starts = None
@@ -64,7 +64,7 @@ class Slot:
 
 
 class Conveyor:
-    """The rows of shards in pieces of about so many bytes."""
+    """The rows of shards in pieces of about ``piece`` bytes."""
 
     def __init__(self, device: Device, shards: Shards, piece: int) -> None:
         self.device, self.shards = device, shards
@@ -76,7 +76,7 @@ class Conveyor:
         return [Slot(self.device) for _ in range(count)]
 
     def each(self, work: Work) -> None:
-        """Do the work on every piece, in the order of the rows; its rows must not be used afterwards."""
+        """Call ``work`` on every piece, in the order of the rows; the rows of a piece must not be used after its call."""
         slots, groups, starts = self.slots, self.groups, self.shards.starts
         waiting: deque[Future[DeviceRows]] = deque()
         with ThreadPoolExecutor(max(1, len(slots) - 2), thread_name_prefix="shards") as pool:
@@ -93,7 +93,7 @@ class Conveyor:
                     rows = waiting.popleft().result()
                     listen()
                     begin, end = int(starts[group[0]]), int(starts[group[-1] + 1])
-                    if rows[1] is not None:  # of files that may have been changed
+                    if rows[1] is not None:  # the files may have changed since they were checked
                         check_sparse(rows[1], rows[2], end - begin, self.shards.shape[1])
                     work(k, begin, end, rows)
                     self.device.finish()
@@ -104,9 +104,9 @@ class Conveyor:
 
 
 def groups_of(shards: Shards, piece: int) -> list[list[int]]:
-    """Consecutive pieces of shards that take about so many bytes together.
+    """Groups of consecutive pieces of shards; each group takes about ``piece`` bytes.
 
-    Whole shards are joined; one that is larger is divided, where it can be.
+    Small shards are joined; a larger one is divided if possible.
     """
     each = shards.bytes / max(shards.shape[0], 1)
     found: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""The graphics card, through CuPy: kernels are compiled by NVRTC, and kept in CuPy's cache."""
+"""The graphics card, used through CuPy: NVRTC compiles the kernels, and CuPy's cache keeps them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from reshuffle.gpu.source import kernel_source
 from reshuffle.validation import check_positive
 
 OLDEST = 80
-"""The kernels need compute capability 8.0: older cards have no instruction for the largest number in a warp."""
+"""The lowest compute capability, times ten: cards before 8.0 have no instruction for the largest number in a warp."""
 STATIC = 48 * 1024
-"""Bytes of shared memory that a kernel has without asking for more."""
+"""Bytes of shared memory that a kernel may use without asking for more."""
 
 SHARE = 0.8
 """The share of the free memory that rows and tables may take: the rest is for blocks of Hessians, sums of kernels, and other programs."""
@@ -28,7 +28,7 @@ DLPACK_CUDA = 2
 
 
 def load_cupy(purpose: str) -> ModuleType:
-    """CuPy, if it is installed and sees a card; otherwise an error says which of the two is missing."""
+    """CuPy, if it is installed and finds a card; otherwise an error says which of the two is missing."""
     with extra("gpu", "cupy", purpose):
         import cupy
     try:
@@ -47,7 +47,7 @@ def options_of(settings: Mapping[str, str]) -> tuple[str, ...]:
     """What NVRTC is told to compile the kernels with these settings."""
     return (
         "-std=c++20", "-default-device",  # for lambdas with parameters of any type
-        "--prec-div=false", "--ftz=true",  # of float32 alone
+        "--prec-div=false", "--ftz=true",  # these two options affect float32 alone
         *(f"-DTHE_{name}={value}" for name, value in settings.items()),
     )  # fmt: skip
 
@@ -92,7 +92,8 @@ class CudaChannel:
 class CudaDevice:
     """The current device of CuPy.
 
-    ``memory`` are the bytes that rows of shards, and tables with a number for each row, may take there; by default four fifths of what is free.
+    ``memory`` is the number of bytes that rows of shards, and tables with a number for each row, may take on the card; by default four
+    fifths of its free memory.
     """
 
     lanes = (8, 16, 32)
@@ -167,7 +168,7 @@ class CudaDevice:
         return found
 
     def order(self, array: DeviceArray) -> DeviceArray:
-        found: DeviceArray = self.cupy.argsort(array)  # CuPy has no other sort than a stable one
+        found: DeviceArray = self.cupy.argsort(array)  # CuPy's sort is always stable
         return found
 
     def solve(self, matrix: Array, vector: Array) -> Array:

@@ -28,10 +28,10 @@ class Kernels(Protocol):
 
 
 class Channel(Protocol):
-    """A way from the processor's memory to a device, on which copies run while kernels work."""
+    """Copies from the processor's memory to a device that run while kernels work."""
 
     def copy(self, array: AnyArray, into: DeviceArray) -> None:
-        """Begin to copy an array into one of the device, of the same shape and type; both stay as they are until ``wait`` returns."""
+        """Begin to copy an array into one of the device, of the same shape and type; neither may change until ``wait`` returns."""
         ...
 
     def wait(self) -> None:
@@ -71,7 +71,7 @@ class Device(Protocol):
         ...
 
     def pinned(self, size: int, dtype: object) -> AnyArray:
-        """A new array of the processor that the device reads by itself; its contents are arbitrary."""
+        """A new array in pinned memory of the processor, which the device can read directly; its contents are arbitrary."""
         ...
 
     def channel(self) -> Channel:
@@ -83,7 +83,7 @@ class Device(Protocol):
         ...
 
     def put(self, array: object, dtype: object) -> DeviceArray:
-        """The array on the device, of this type or (None) of its own; it is not copied if it is there already with this type."""
+        """The array on the device, of type ``dtype`` or (None) of its own type; not copied if it is already there with this type."""
         ...
 
     def room(self, size: int, dtype: object) -> DeviceArray:
@@ -95,11 +95,11 @@ class Device(Protocol):
         ...
 
     def order(self, array: DeviceArray) -> DeviceArray:
-        """The places of the numbers of an array of the device in rising order; equal ones keep theirs."""
+        """The indices that sort an array of the device, by a stable sort."""
         ...
 
     def solve(self, matrix: Array, vector: Array) -> Array:
-        """matrix⁻¹·vector, computed on the device from arrays of the processor; not finite where there is no inverse."""
+        """matrix⁻¹·vector, computed on the device from arrays of the processor; not finite if there is no inverse."""
         ...
 
     def compile(self, settings: Mapping[str, str], unit: str = "round") -> Kernels:
@@ -110,13 +110,13 @@ class Device(Protocol):
 RESERVED = 1024
 """Bytes of shared memory that CUDA keeps for itself in every block."""
 THREADS = {4: 896, 8: 512}
-"""The number of threads of a processor whose registers fit, by the bytes of a number: each thread takes up to 72 of the
+"""The most threads on a processor, by the bytes of a number, so that their registers fit: each thread takes up to 72 of the
 65,536 registers if models are float32, and up to 126 if they are float64."""
 LARGEST_BLOCK = 448
-"""Threads of a block, at most: half of those that fit where models are float32, so that one block works while another
+"""The most threads of a block: half of those that fit if models are float32, so that one block works while another
 collects its models."""
 HELD = 8
-"""Entries of a row that a thread keeps in registers, at most."""
+"""The most entries of a row that a thread keeps in registers."""
 FEW = {4: 2, 8: 4}
 """Entries of a row for each thread, by the bytes of a number, at which a round was fastest on an H200: fewer threads for
 each client take fewer instructions in all, and more of them wait less for each other."""
@@ -149,15 +149,15 @@ def stride_of(width: int, number: np.dtype[np.generic]) -> int:
 
 
 def geometry(device: Device, longest: int, width: int, number: np.dtype[np.generic]) -> Geometry:
-    """The layout for rows of at most so many entries, and models of so many numbers in memory.
+    """The layout for rows of at most ``longest`` entries and models of ``width`` numbers in memory.
 
-    As few threads share a client as leave each with ``FEW`` entries, and of the numbers of clients in a block
-    the one that lets a processor work on the most clients at a time is chosen.
+    The fewest threads share a client that leave each with at most ``FEW`` entries. A block has the number of clients
+    with which a processor works on the most clients at a time.
     """
     enough = [k for k in device.lanes if -(-longest // k) <= FEW[number.itemsize]]
     lanes = enough[0] if enough else device.lanes[-1]
     held = max(1, min(HELD, -(-longest // lanes)))
-    # A row that is read ahead takes registers as well.
+    # A row that is read ahead takes registers too.
     ahead = min(device.ahead, lanes, 4 if held <= 4 else 2)
     warp = max(device.lanes)
     per_warp = warp // lanes

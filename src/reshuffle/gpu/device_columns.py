@@ -10,15 +10,15 @@ from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS
 
 SHORTEST = 256
-"""Entries of a stretch of a column that are added up one after the other, at least: their sum is written down, which is as much work as a few."""
+"""The fewest entries in a stretch of a column, which a thread adds up one after the other: writing their sum costs as much as a few entries."""
 MOST = 1 << 18
-"""Stretches at most, beyond one for each column: more threads than a card has at a time."""
+"""The most stretches beyond one for each column: more than the threads that a card runs at a time."""
 
 
 class DeviceColumns:
-    """Σ_i a_ij s_ik for every column j and output k: first of stretches of a column, then of a column's stretches.
+    """Σ_i a_ij s_ik for every column j and output k: first the sum of each stretch of a column, then the sum over its stretches.
 
-    The entries are sorted by column and row once; values and row numbers are a second copy of what the rows store.
+    The entries are sorted once, by column and row; this is a second copy of the matrix.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class DeviceColumns:
         keys = device.room(stored, np.int64)
         self.kernels.run("keys_of_entries", launch(device, n), *rows, np.int64(n), keys)
         keys = keys[:stored]
-        order = keys.argsort()  # keys differ, so that every way of sorting gives the same
+        order = keys.argsort()  # no two keys are equal: every sort gives the same order
         self.values = None if values is None else values[:stored][order]
         keys = keys[order]
         del order
@@ -67,7 +67,7 @@ class DeviceColumns:
 
 
 def launch(device: Device, work: int, summing: bool = False) -> Launch:
-    """Threads for so many pieces of work, with memory for a sum over those of a block."""
+    """A launch with one thread for each of ``work`` pieces; with ``summing``, a block has memory for a sum over its threads."""
     threads = THREADS if max(device.lanes) > 1 else 1
     blocks = max(1, min(64 * device.processors, -(-work // threads)))
     return Launch(blocks, threads, 8 * threads if summing else 0)

@@ -1,5 +1,5 @@
 // RESHUFFLE_ENTRY(name, bounds, call, arguments...) is a kernel that can be started by its name. The compiler is given
-// THE_THREADS of a block, of which a processor works on THE_RESIDENT at a time.
+// THE_THREADS of a block and THE_RESIDENT, the blocks that a processor works on at a time.
 //
 // On a processor a kernel is a function that does the work of all blocks in turn, each of one thread.
 #pragma once

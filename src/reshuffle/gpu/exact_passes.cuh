@@ -5,14 +5,14 @@
 //
 //     T_m(z) = x - tau_m h_m + tau_m h_m - g sum_p sum_i w_i s_i^p a_i = x + A_m^T c_m,     c_i = -g w_i sum_p s_i^p,
 //
-// where s_i^p is the slope of row i when pass p visits it. One number for each row is all that a client has to remember:
+// where s_i^p is the slope of row i when pass p visits it. So a client has to remember only one number for each row:
 // z_m = anchor + A_m^T kappa_m, for an anchor that clients share. The residual T_m(z) - z_m = x - anchor + A_m^T (c - kappa)
-// is how far the passes move the client's model from x. Visit k of a pass is made at y - g k q, for q = nabla f_m(x) - h_m
-// plus what the passes before have changed; a_i^T q is computed for every row before a pass, so that the memory of a block
-// has one vector v for each client, one after the other q, the changes of a pass, and the residual.
+// is how far the passes move the client's model from x. Visit k of a pass is made at y - g k q, where q is nabla f_m(x) - h_m
+// plus the changes of the earlier passes; a_i^T q is computed for every row before a pass. So the memory of a block has only
+// one vector v for each client, which holds first q, then the changes of a pass, and at the end the residual.
 //
-// Passes that move the model by less than BLIND of a step along q cancel each other, and are replaced by that step: the
-// residual is -g q, and the anchor of the client is its own from then on (`blind`, see exact_rounds.py).
+// Passes cancel each other if they move the model by less than BLIND of a step along q. That step replaces them: the
+// residual is -g q, and the client has an anchor of its own from then on (`blind`, see exact_rounds.py).
 #pragma once
 #include "losses.hpp"
 #include "turns.cuh"
@@ -24,26 +24,26 @@ struct ExactRound {
     Rows rows;
     const Real *targets, *weights;  // no weights where all are 1
     const Index *first;             // client c has the rows first[c] ... first[c + 1] - 1
-    const Visit *visits;            // of pass p: `samples` from p * samples on, clients as in `first`
+    const Visit *visits;            // those of pass p are the `samples` from p * samples on, by clients as in `first`
     Index samples;
     const Real *factors;            // of each client
-    const Index *chosen;            // the clients that take part; nothing where all do
-    Index count;                    // how many take part
+    const Index *chosen;            // the clients that take part; null if all do
+    Index count;                    // the number of clients that take part
     const Real *x, *anchors;
-    const int *anchor_of;           // the anchor of each client; nothing where all have the first
+    const int *anchor_of;           // the anchor of each client; null if all have the first
     const Real *kappa;
     int width, penalised, passes;
     bool products;                  // whether a_i^T (T_m(z) - z_m) is wanted
     unsigned nothing;               // 0: see `after` in lanes.cuh
     Real step;
-    Real *slopes, *offsets, *margins, *coefs;  // of each row: room for two numbers, a_i^T of the residual, and c
+    Real *slopes, *offsets, *margins, *coefs;  // for each row: two for intermediate numbers, a_i^T times the residual, and c
     int *blind;                     // 1 for clients whose passes cancel each other
-    Real *models, *sums;            // room for v where shared memory has none, and the blocks' sums
+    Real *models, *sums;            // v if shared memory is too small for it, and the blocks' sums
 };
 
 constexpr double smallest_move = 0.01;  // BLIND in federated/local.py
 
-// Where a visit to come finds its row, and what else it reads.
+// What a later visit reads: where its row lies, and the other numbers of the row.
 template <class Offset, class Real>
 struct Seen {
     Offset begin, end;
@@ -204,7 +204,7 @@ template <class S, class Value, class Rows, class Real, class Loss>
 RESHUFFLE_KERNEL void exact_passes(const ExactRound<Rows, Real> &r, const Loss &loss, const Here &here) {
     const int groups = here.threads / S::LANES, group = here.thread / S::LANES, width = r.width;
     const int stride = stride_of<Real>(width);
-    Real *shared = static_cast<Real *>(here.shared);  // of the vectors and their sum where they fit
+    Real *shared = static_cast<Real *>(here.shared);  // for the vectors and their sum, if they fit
     Real *vectors = S::SHARED ? shared : r.models + here.block * groups * Index(stride);
     Real *total = S::SHARED ? vectors + groups * stride : r.sums + here.block * Index(stride);
     ExactPass<S, Rows, Value, Real, Loss> pass{

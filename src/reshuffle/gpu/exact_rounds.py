@@ -21,12 +21,12 @@ SAME_ANCHOR = np.empty(0, dtype=np.int32)
 
 
 class Residual(NamedTuple):
-    """T(z) - z of a round, with what its products with other points take."""
+    """T(z) - z of a round, with the numbers that products with other points need."""
 
     points: Points
-    """Of clients that did not take part it says nothing. Where no products are wanted, ``coefs`` is None."""
+    """The residuals of the clients that took part; other rows mean nothing. ``coefs`` is None if no products are wanted."""
     margins: DeviceArray
-    """a_iᵀ(T_m(z) - z_m) of every row, on the device, where products are wanted."""
+    """a_iᵀ(T_m(z) - z_m) of every row, on the device, if products are wanted."""
     total: Array
     """Σ_m (T_m(z) - z_m) over the clients that took part."""
 
@@ -42,7 +42,7 @@ class RoundImage(NamedTuple):
 class DeviceExactRounds:
     """The passes x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(x) + ∇f_m(x) - h_m), with h_m = (x - z_m)/τ_m and τ_m = γ·averages_m·n_m·passes.
 
-    ``positions`` say where each client's random numbers begin in those of a round. ``products`` says whether margins of
+    ``positions`` say where each client's random numbers begin in the stream of a round. ``products`` says whether margins of
     the residuals are wanted, which products of residuals need.
     """
 
@@ -125,7 +125,7 @@ class DeviceExactRounds:
         margins: object,
         chosen: NDArray[np.int64] | None = None,
     ) -> DeviceArray:
-        """The kernels of a round, for an x on the device: fills ``coefs`` and ``margins``; returns the array that will hold the sum of residuals."""
+        """Start the kernels of a round for an x on the device: they fill ``coefs`` and ``margins``. Returns the array that will hold the sum of residuals."""
         clients, device, real = self.clients, self.clients.device, self.clients.number.type
         order = self._everyone if chosen is None else self._by_size(chosen)
         count = clients.clients if order is None else len(order)
@@ -154,7 +154,7 @@ class DeviceExactRounds:
     def product(self, one: Points, other: Residual) -> float:
         """Σ_m ⟨u_m, v_m⟩ over all clients.
 
-        = ⟨anchor, Σ_m v_m⟩ + Σ_i c_i a_iᵀv_m for a u with one anchor; clients that have others are added one by one.
+        If all u_m have one anchor this is ⟨anchor, Σ_m v_m⟩ + Σ_i c_i a_iᵀv_m; clients with other anchors are added one by one.
         """
         of_rows = (one.coefs * other.margins).sum(dtype=np.float64)
         found = float(np.sum(one.anchors[0] * other.total)) + float(
@@ -193,7 +193,7 @@ class DeviceExactRounds:
         self, z: Points, x: Array, coefs: DeviceArray, margins: DeviceArray, total: Array,
         chosen: NDArray[np.int64] | None, blind: NDArray[np.int64],
     ) -> RoundImage:  # fmt: skip
-        """The points after the kernels: image and residual, with anchors of their own where a plain step was made."""
+        """Image and residual after the kernels; clients whose passes were replaced by a plain step get anchors of their own."""
         count = self.clients.clients
         moved = Points(x - z.anchors, z.anchor_of, coefs - z.coefs if self.products else None)
         image = Points(x, SAME_ANCHOR, coefs)

@@ -1,6 +1,6 @@
 // The pass of row_pass.cuh over short sparse rows: one thread takes a row and keeps its HELD entries in registers.
 //
-// While the rows of a tile are worked on, those of the next one are on their way into the memory of the block.
+// While a block works on one tile of rows, the next tile is copied into its memory.
 #pragma once
 #include "row_pass.cuh"
 
@@ -25,7 +25,7 @@ struct Held {
         }
     }
     RESHUFFLE_KERNEL double margin(const double *x) const {
-        double part[4] = {0.0, 0.0, 0.0, 0.0};  // of which none waits for the others
+        double part[4] = {0.0, 0.0, 0.0, 0.0};  // four independent sums: no addition waits for the one before
 #pragma unroll
         for (int k = 0; k < HELD; k++) part[k % 4] = fused(double(value[k]), x[column[k]], part[k % 4]);
         return (part[0] + part[1]) + (part[2] + part[3]);

@@ -1,4 +1,4 @@
-"""Arrays of a device as users give them: checked where they lie, and not copied."""
+"""Checks a user's arrays on a device, without copying them to the processor."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from reshuffle.rows import Rows
 from reshuffle.validation import check_positive
 
 PIECE = 1 << 26
-"""Numbers are checked this many at a time, so that a check takes 64 MB."""
+"""Numbers that are checked at a time, so that a check takes 64 MB."""
 MOST_FEATURES = 2**31
-"""Kernels count columns in 32 bits, one of them for the sign."""
+"""Kernels number columns with signed 32-bit integers."""
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 NO_INDEX = np.empty(0, dtype=np.uint32)
 
 
 def check_device_rows(device: Device, X: Any, features: int | None) -> tuple[Rows, int, int]:
-    """The rows of X on the device, their number and that of the columns."""
+    """The rows of X on the device, the number of rows, and the number of columns."""
     values: Any
     if isinstance(X, Rows):
         if features is None:
@@ -87,7 +87,7 @@ def check_device_matrix(device: Device, name: str, given: object) -> DeviceArray
 
 
 def _floats(device: Device, name: str, given: object, dimensions: int) -> DeviceArray:
-    """An array of this many dimensions, used where it lies if it is float32 or float64 and row by row."""
+    """A finite float32 or float64 array of ``dimensions`` dimensions on the device; not copied if it lies there row by row."""
     shape = getattr(given, "shape", None)
     if shape is None or len(shape) != dimensions or 0 in tuple(shape):
         raise InputError(
@@ -104,7 +104,7 @@ def _floats(device: Device, name: str, given: object, dimensions: int) -> Device
 
 
 def _unsigned(device: Device, index: object) -> Any:
-    """Signed indices as unsigned ones, of the same bytes."""
+    """Signed indices viewed as unsigned ones, without a copy."""
     found: Any = device.put(index, None)
     if found.dtype == np.int32:
         return found.view(np.uint32)

@@ -2,18 +2,18 @@
 //
 //     Here          which thread of which block this is, and how many of each there are
 //     summed        the sum of a number over the lanes of a client, the same bits in each of them (a fixed tree)
-//     greater       the larger of two numbers, or the one that is no number
-//     greatest      the same over the lanes of a client
+//     greater       the larger of two numbers, or NaN if one of them is
+//     greatest      `greater` over the lanes of a client
 //     from          the number that another lane of the client has
 //     most          the largest number in the warp
-//     together      the lanes of the warp wait for each other, and see what each has written
-//     after         0, but not before a number is known; `nothing` is 0, which the compiler does not know
-//     among         the same for the lanes of one client, where those of others are elsewhere
-//     counted       adds to an integer of the block, whichever threads do so at the same time
-//     raised        makes such an integer as large as another
+//     together      the lanes of the warp wait for each other, and then see what the others have written
+//     after         0, available only after a number is known; its argument `nothing` is 0, but the compiler cannot know this
+//     among         `together` for the lanes of one client, while other clients' lanes may be elsewhere in the code
+//     counted       adds to an integer of the block, atomically
+//     raised        raises an integer of the block to at least another, atomically
 //     fused         a b + c, rounded once
 //     bits_of       the bits of a number
-//     copied        a copy of 16 bytes into the memory of the block is begun; `arrived` waits for all of a thread's
+//     copied        begins a copy of 16 bytes into the memory of the block; `arrived` waits for all copies of the thread
 #pragma once
 #include "platform.hpp"
 

@@ -1,6 +1,6 @@
-// The kernels that rounds of all methods start by name. The compiler is given THE_REAL (of models), THE_VALUE (of rows), THE_START (of where rows begin),
-// THE_DENSE, THE_LOSS, and what a Setting has: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE, THE_IN_SHARED, THE_BIAS, THE_RIDGE,
-// THE_WEIGHTED.
+// The kernels that rounds of all methods start by name. The compiler is given the types THE_REAL of models, THE_VALUE of rows and
+// THE_START of row starts, THE_DENSE, THE_LOSS, and the members of a Setting: THE_LANES, THE_HELD, THE_AHEAD, THE_WHOLE,
+// THE_IN_SHARED, THE_BIAS, THE_RIDGE, THE_WEIGHTED.
 #pragma once
 #include "entry.cuh"
 #include "orders.cuh"

@@ -1,11 +1,11 @@
-// The visits of a round, drawn where they are needed: the numbers that numpy's PCG64DXSM draws on the processor.
+// Draws the visits of a round on the device, from the same random numbers as numpy's PCG64DXSM on the processor.
 //
 // A state s of 128 bits gives one number and becomes a s + c, modulo 2^128 (O'Neill's PCG family, with the "cheap"
 // multiplier and the output function DXSM). So the state after k numbers is A_k s + C_k c, and
 //
 //     A_k = a^k,   C_k = 1 + a + ... + a^(k-1),
 //
-// which a table has for k = digit 256^place; a client goes to its own numbers by one jump for each byte of k.
+// A table holds them for k = digit 256^place, so that a client reaches its own numbers by one jump for each byte of k.
 #pragma once
 #include "lanes.cuh"
 
@@ -68,10 +68,10 @@ struct Drawn {
     }
 };
 
-// Fisher and Yates' shuffle as on the processor: the last place is exchanged with one drawn up to it, and so on down.
-// While it lasts, the places of a client lie in shared memory, those of a block's clients side by side. Then the threads of
-// a warp write the visits of one client after the other, so that neighbours write neighbours. (Two places more for each
-// step, so that they do not all read from the same bank.)
+// The Fisher-Yates shuffle, as on the processor: from the last place down, each is exchanged with one drawn up to it.
+// The places are shuffled in shared memory, those of a block's clients side by side. Then the threads of a warp write the
+// visits of one client after the other, so that neighbouring threads write neighbouring numbers. (A stride that is two
+// places larger keeps them from all reading the same bank.)
 RESHUFFLE_KERNEL void shuffle_in_shared(const Drawn &d, const Here &here) {
     std::uint16_t *places = static_cast<std::uint16_t *>(here.shared);
     const int stride = here.threads + 2, lane = here.thread % warp;
@@ -99,7 +99,7 @@ RESHUFFLE_KERNEL void shuffle_in_shared(const Drawn &d, const Here &here) {
     }
 }
 
-// The same in the visits themselves, for clients of any size.
+// As shuffle_in_shared, but in the array of visits itself, for clients of any size.
 RESHUFFLE_KERNEL void shuffle(const Drawn &d, const Here &here) {
     for (Index c = here.block * here.threads + here.thread; c < d.clients; c += here.blocks * here.threads) {
         const Index first = d.first[c], n = d.first[c + 1] - first;
@@ -115,7 +115,7 @@ RESHUFFLE_KERNEL void shuffle(const Drawn &d, const Here &here) {
     }
 }
 
-// As many visits as bounds say, each a sample of the client drawn with replacement.
+// Draws samples of each client with replacement, bounds[c + 1] - bounds[c] of them.
 RESHUFFLE_KERNEL void draw(const Drawn &d, const Here &here) {
     for (Index c = here.block * here.threads + here.thread; c < d.clients; c += here.blocks * here.threads) {
         const Index first = d.first[c], n = d.first[c + 1] - first, count = d.bounds[c + 1] - d.bounds[c];

@@ -1,4 +1,4 @@
-"""Samples with several outputs are put on a device."""
+"""Puts the samples of a problem with several outputs on a device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGEST = 2.0**31
 
 
 def check_outputs_on_device(loss: Loss) -> str:
-    """The C++ type of a loss of several outputs."""
+    """Check that a loss of several outputs has a kernel; returns its C++ type."""
     name = VECTOR_LOSSES.get(built_in(type(loss)) or "")
     if name is None:
         raise InputError(f"loss {loss!r} has no kernel on the device: leave out device")
@@ -48,7 +48,7 @@ def settings_of_outputs(
 def outputs_on_device(
     device: Device, rows: Rows, targets: DeviceArray, weights: DeviceArray, loss: Loss, features: int, bias: bool, outputs: tuple[int, ...],
 ) -> DeviceOutputs:  # fmt: skip
-    """Samples for passes on the device: arrays that lie there, in a type that the kernels read, are not copied."""
+    """Samples for passes on the device. Arrays that are already there, in a type that the kernels read, are not copied."""
     check_outputs_on_device(loss)
     n = len(targets)
     nothing = device.put(np.zeros(n, dtype=np.float32), np.float32)

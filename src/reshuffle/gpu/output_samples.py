@@ -17,18 +17,18 @@ from reshuffle.gpu.samples import BLOCK, DeviceSamples, Pass, spread_rows
 from reshuffle.losses import Loss
 
 PIECES = 2
-"""Pieces of a block of rows for each processor of a card: all have work until the end, and the sums of pieces are small beside the block."""
+"""Pieces of a block of rows for each processor of a card: enough to keep all processors busy, few enough that their sums are small beside the block."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceOutputs:
     """Σ_i w_i·l(xᵀa_i + b, y_i) with K margins in each row, and x of shape (features + bias, K); ``outputs_on_device`` makes one.
 
-    It answers what ``DeviceSamples`` does; slopes are n × K matrices of the device. All arithmetic is float64.
+    It has the methods of ``DeviceSamples``; slopes are n × K matrices of the device. All arithmetic is float64.
     """
 
     base: DeviceSamples
-    """The rows and weights, with targets that nobody reads."""
+    """The rows and weights; its targets are not read."""
     kernels: Kernels
     targets: DeviceArray
     """Classes (int32), or a row of K numbers for each sample."""
@@ -38,7 +38,7 @@ class DeviceOutputs:
     on_disk = False
     rounded = False
     room = np.empty(0)
-    """Nothing is rounded to integers."""
+    """Empty: these passes do not round terms to integers (see ``DeviceSamples.room``)."""
     offsets = np.empty(0)
 
     @property
@@ -79,11 +79,10 @@ class DeviceOutputs:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and targets."""
         return self.base.nbytes + int(self.targets.nbytes)
 
     def make_room(self, room: Array) -> None:
-        """As for samples whose passes need it."""
+        """Does nothing, because these passes need no room."""
 
     # --- passes ----------------------------------------------------------------------------------
 
@@ -124,7 +123,7 @@ class DeviceOutputs:
         return found.slopes, found.gradient
 
     def combined(self, slopes: DeviceArray) -> Array:
-        """(1/n) Σ w_i a_i s_iᵀ, with a row of sums of slopes where there is an intercept."""
+        """(1/n) Σ w_i a_i s_iᵀ; with an intercept, the last row is (1/n) Σ w_i s_iᵀ."""
         slopes, total = self.device.put(slopes, np.float64), self._zeros()
         if self.dense:
             with np.errstate(all="ignore"):
@@ -163,7 +162,7 @@ class DeviceOutputs:
         return self.base.column_squares
 
     def _slopes(self, table: DeviceArray, first: int, count: int) -> float:
-        """Σ w_i l_i over some rows from their margins, which become slopes."""
+        """Σ w_i l_i over ``count`` rows; ``table`` holds their margins and is overwritten with their slopes."""
         how = launch(self.device, count, summing=True)
         sums = self.device.room(how.blocks, np.float64)
         self.kernels.run(
@@ -173,10 +172,10 @@ class DeviceOutputs:
         return float(self.device.get(sums)[: how.blocks].sum())
 
     def _across(self, block: DeviceArray, table: DeviceArray) -> DeviceArray:
-        """blockᵀ·table: as a sum over equal pieces of rows, which are multiplied at the same time.
+        """blockᵀ·table, as a sum over equal pieces of rows that are multiplied at the same time.
 
-        The product has few rows and columns, and would occupy few of a card's processors. Of the two the table, which is smaller,
-        is transposed.
+        One product with so few rows and columns would occupy few of a card's processors. The table is transposed, because it is
+        the smaller of the two.
         """
         pieces = PIECES * self.device.processors
         each = len(block) // pieces
@@ -214,7 +213,7 @@ class DeviceOutputs:
         return DeviceColumns(self.device, self.kernels, self.rows, self.n, self.features)
 
     def _blocks(self, numbers: int) -> Iterator[tuple[int, DeviceArray]]:
-        """Blocks (a_i, 1) of dense float64 rows, each with the number of its first: as many as give ``BLOCK`` of these numbers for each row."""
+        """Blocks of dense float64 rows (a_i, 1), each with the number of its first row; at ``numbers`` per row a block takes about ``BLOCK`` numbers."""
         most, room = max(1, min(self.n, BLOCK // numbers)), None
         for first in range(0, self.n, most):
             count = min(most, self.n - first)
@@ -234,10 +233,10 @@ class DeviceOutputs:
     # --- second order ----------------------------------------------------------------------------
 
     def hessian(self, x: Array, extra: float = 0.0) -> Array:
-        """(1/n) Σ w_i a_i a_iᵀ ⊗ (diag(p_i) - p_i p_iᵀ + extra·(I - 11ᵀ/K)), as x is stored; a sum of squares has the identity for it.
+        """(1/n) Σ w_i a_i a_iᵀ ⊗ (diag(p_i) - p_i p_iᵀ + extra·(I - 11ᵀ/K)), in the order in which x is stored; for a sum of squares the second factor is I.
 
-        Softmax does not see a number that is added to all intercepts, so that the Hessian is singular. There the square
-        of their sum is added, which keeps the sum where it is and moves no minimiser.
+        Softmax does not change if one number is added to all intercepts, so the Hessian is singular. The square of their
+        sum is added in this direction; it keeps the sum constant and moves no minimiser.
         """
         width, K = self.shape
         if self.loss.quadratic:
@@ -259,7 +258,7 @@ class DeviceOutputs:
         return 0.5 * (H + H.T)
 
     def blocks(self, x: Array) -> Array:
-        """(1/n) Σ w_i p_ik (1 - p_ik) a_i a_iᵀ for each output k; of a sum of squares one block for all."""
+        """(1/n) Σ w_i p_ik (1 - p_ik) a_i a_iᵀ for each output k; a sum of squares has one block for all outputs."""
         if self.loss.quadratic:
             return self._grams(None)
         p = self._probabilities(x)
@@ -288,10 +287,10 @@ class DeviceOutputs:
     # --- other samples ---------------------------------------------------------------------------
 
     def sample(self, count: int, key: int) -> Self:
-        """``count`` rows, one at random from each of as many stretches; the key decides which."""
+        """``count`` rows: one at random from each of ``count`` stretches of rows; the key is the seed."""
         return self.take(spread_rows(self.device, self.base.kernels, self.n, count, key))
 
     def take(self, chosen: DeviceArray) -> Self:
-        """These rows alone, copied on the device; the weights stay as they are."""
+        """The samples of the chosen rows, copied on the device; their weights do not change."""
         at = self.device.put(chosen, np.int64)
         return replace(self, base=self.base.take(at), targets=self.targets[at])

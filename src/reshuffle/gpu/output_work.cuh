@@ -24,7 +24,7 @@ RESHUFFLE_KERNEL void output_margins(const Rows &rows, Index n, int features, bo
     }
 }
 
-// z_i <- the gradient of l at z_i, for count rows from `first` on, whose margins begin at z; of each block: sum_i w_i l(z_i, y_i).
+// z_i <- the gradient of l at z_i, for count rows from `first` on, whose margins begin at z; each block writes its sum_i w_i l(z_i, y_i).
 template <class Loss>
 RESHUFFLE_KERNEL void output_slopes(const Loss &loss, const typename Loss::Target *targets, const double *weights, Index first,
                                     Index count, int outputs, double *z, double *sums, const Here &here) {
@@ -39,14 +39,14 @@ RESHUFFLE_KERNEL void output_slopes(const Loss &loss, const typename Loss::Targe
     if (here.thread == 0) sums[here.block] = total;
 }
 
-// z_i <- the numbers p_i that stand for the Hessian of l at z_i.
+// z_i <- the numbers p_i that determine the Hessian of l at z_i.
 template <class Loss>
 RESHUFFLE_KERNEL void output_bends(const Loss &loss, Index n, int outputs, double *z, const Here &here) {
     for (Index i = here.block * here.threads + here.thread; i < n; i += here.blocks * here.threads)
         loss.template bend<Library>(z + i * outputs, outputs, nullptr, i);
 }
 
-// Of each block: sum_i w_i l*(s_i, y_i).
+// Each block writes its sum_i w_i l*(s_i, y_i).
 template <class Loss>
 RESHUFFLE_KERNEL void output_conjugates(const Loss &loss, const typename Loss::Target *targets, const double *weights, Index n,
                                         int outputs, const double *slopes, double *sums, const Here &here) {

@@ -1,4 +1,4 @@
-"""Arrays that are both on the processor and on a device, so that each is copied once."""
+"""Remembers arrays that are both on the processor and on a device, so that each is copied once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from reshuffle.gpu.device import Device
 
 
 class PairedArrays:
-    """Pairs of an array of the processor with one row and the same numbers on the device."""
+    """Pairs of an array of the processor, with one row, and the same numbers on the device."""
 
     def __init__(self, device: Device, number: np.dtype[np.generic]) -> None:
         self.device, self.number = device, number
         self._pairs: list[tuple[AnyArray, DeviceArray]] = []
 
     def there(self, array: AnyArray) -> DeviceArray:
-        """The array on the device."""
         for here, there in self._pairs:
             if here is array:
                 return there
@@ -37,6 +36,6 @@ class PairedArrays:
         return here
 
     def only(self, arrays: Iterable[AnyArray]) -> None:
-        """Forget all pairs but those of these arrays of the processor."""
+        """Forget all pairs except those of the given arrays of the processor."""
         kept = {id(array) for array in arrays}
         self._pairs = [pair for pair in self._pairs if id(pair[0]) in kept]

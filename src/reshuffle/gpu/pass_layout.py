@@ -1,4 +1,4 @@
-"""How a pass over all rows of one problem is laid out on a device."""
+"""Chooses the threads and blocks of a pass over all rows of one problem on a device."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from reshuffle.gpu.device import RESERVED, Device
 THREADS = 128
 """Threads of a block that takes tiles of rows."""
 RESIDENT = 5
-"""Blocks of a processor at most: of five, tiles of 20 values in each row and 1,000 columns fit into its memory on an H200."""
+"""The most blocks on a processor: on an H200 its memory holds the tiles of five blocks, with 20 values in each row and 1,000 columns."""
 LONG = 48
-"""Mean entries of a row from which on all threads of a warp share it."""
+"""If rows have at least this many entries in the mean, all threads of a warp share a row."""
 KEPT = 24
-"""Entries of a sparse row that one thread keeps, at most."""
+"""The most entries of a sparse row that one thread keeps."""
 NARROW = 64
-"""Dense rows of at most so many columns are taken as rows of equal length, one thread each."""
+"""Dense rows of at most this many columns are worked on like sparse rows of equal length, by one thread each."""
 HELD = 8
 """Columns of a long dense row that a thread keeps."""
 WIDE_THREADS = 384
-"""Threads of a processor whose registers fit where rows are kept in them: 65,536 registers over 170 of each thread."""
+"""The most threads of a processor that keep rows in registers: 65,536 registers, about 170 for each thread."""
 HEIGHT = {4: 8, 8: 4}
-"""Dense rows that are kept at a time, by the bytes of a value: 64 registers of each thread."""
+"""Dense rows that a thread keeps at a time, by the bytes of a value; they take 64 of its registers."""
 PACKED = 16
 """Bytes that a thread copies or reads at a time."""
 ROOMY = 1.25
-"""Memory for the entries of a tile, over those of a tile of rows of mean length."""
+"""A tile has memory for this many times the entries of a tile with rows of mean length."""
 
 
 class PassLayout(NamedTuple):
@@ -40,7 +40,6 @@ class PassLayout(NamedTuple):
     settings: dict[str, str]
 
     def blocks(self, device: Device, n: int) -> int:
-        """Blocks for n rows."""
         rows = int(self.settings.get("HEIGHT", self.threads))
         return max(1, min(device.processors * self.resident, -(-n // rows)))
 
@@ -49,7 +48,7 @@ def pass_layout(
     device: Device, value: np.dtype[np.generic], column: int, dense: bool, features: int, mean: float, longest: int, aligned: bool,
     scaled: bool,
 ) -> PassLayout:  # fmt: skip
-    """The layout for rows of this mean and largest length; ``column`` are the bytes of an index, 0 where there are none."""
+    """The layout for rows of this mean and largest length; ``column`` is the number of bytes of a column index, 0 for dense rows."""
     if dense and features > NARROW:
         return _wide(device, value.itemsize, features, aligned)
     warp = max(device.lanes)

@@ -1,11 +1,11 @@
-// The local passes of a round over very many clients, and the sum of what they change.
+// The local passes of a round over very many clients, and the sum of the clients' changes.
 //
 //     client m:   x_m = x;  x_m <- x_m - step * average_m * (sum over a batch of w_i l'(a_i^T x_m + b, y_i) a_i + ridge x_m)
 //     all:        sum_m (x_m - x)
 //
-// as `sweep` does it on the processor (core/sweep.hpp), the ridge by a scale of the iterate. LANES threads share a client.
-// The models of a block's clients lie in its shared memory where they fit. When all clients of a block are done, its
-// threads add up what changed, each thread its own columns, in the order of the clients; the blocks' sums are added in
+// as `sweep` does on the processor (core/sweep.hpp); the ridge acts by a scale of the iterate. LANES threads share a client.
+// The models of a block's clients lie in its shared memory if they fit. When all clients of a block are done, its
+// threads add up the changes, each thread its own columns, in the order of the clients; the blocks' sums are added in
 // the order of the blocks. No sum depends on which thread comes first, so that a round gives the same bits each time.
 #pragma once
 #include "losses.hpp"
@@ -20,19 +20,19 @@ struct Round {
     const Visit *visits;            // of client c: bounds[c] ... bounds[c + 1] - 1
     const Index *bounds;
     const Real *averages;           // of each client
-    const Index *chosen;            // the clients that take part; nothing where all do
-    Index count;                    // how many take part
+    const Index *chosen;            // the clients that take part; null if all do
+    Index count;                    // the number of clients that take part
     const Real *x;
     int width, penalised, batch;
     unsigned nothing;               // 0: see `after` in lanes.cuh
     Real step, ridge;
-    Real *models, *coefs, *sums;    // room for the models where shared memory has none, for batches, and the blocks' sums
+    Real *models, *coefs, *sums;    // models that do not fit into shared memory, slopes of a batch, and the blocks' sums
 };
 
 template <class Real>
 constexpr Real smallest_scale = Real(1e-9);  // A scale of the iterate below this is folded in before it underflows.
 
-// Where a visit to come finds its row, and with which target and weight, as they lie in memory.
+// What a later visit reads: where its row lies, its target and its weight, as stored.
 template <class Offset, class Real>
 struct Meta {
     Offset begin, end;
@@ -57,7 +57,7 @@ struct Pass : Turns<S, Rows, Value, Real> {
         return {r.rows.begin(i), r.rows.end(i), r.targets[i], weight};
     }
 
-    // The scale after what the ridge does in a batch of so many visits. Entries that were read before are folded too.
+    // Shrinks the scale as the ridge does in a batch of `visits` visits. If it is folded in, so are the entries already in `read`.
     RESHUFFLE_KERNEL void shrink(Real average, int visits, Real *read) {
         scale *= Real(1) - r.step * r.ridge * average * Real(visits);
         if (!(scale < smallest_scale<Real>)) return;
@@ -82,7 +82,7 @@ struct Pass : Turns<S, Rows, Value, Real> {
         if constexpr (S::BIAS) intercept += change;
     }
 
-    // Steps of one visit each. The visits of a client are at least one.
+    // Steps of one visit each. A client has at least one visit.
     RESHUFFLE_KERNEL void one_by_one(const Visit *visits, int count, int longest, Real average) {
         const auto step = [&](Row &row, const Meta<Offset, Real> &at, int place, int k) {
             const bool live = !(S::BIAS || S::RIDGE) || k < count;  // else no entries are enough
@@ -101,7 +101,7 @@ struct Pass : Turns<S, Rows, Value, Real> {
         this->each(count, longest, [&](int k) { return visits[k]; }, [&](Visit i, int) { return meta(i); }, step);
     }
 
-    // Steps of a batch each: all slopes at the same x_m, and then all changes, one row after the other.
+    // Steps of one batch each: first all slopes at the same x_m, then all changes, one row after the other.
     RESHUFFLE_KERNEL void in_batches(const Visit *visits, int count, int longest, Real average, Real *coefs) {
         Row row;
         Real read[S::HELD];
@@ -158,7 +158,7 @@ template <class S, class Value, class Rows, class Real, class Loss>
 RESHUFFLE_KERNEL void passes(const Round<Rows, Real> &r, const Loss &loss, const Here &here) {
     const int groups = here.threads / S::LANES, group = here.thread / S::LANES, width = r.width;
     const int stride = stride_of<Real>(width);
-    Real *shared = static_cast<Real *>(here.shared);  // of the models and their sum where they fit, and of the scales
+    Real *shared = static_cast<Real *>(here.shared);  // for the models and their sum, if they fit, and for the scales
     Real *models = S::SHARED ? shared : r.models + here.block * groups * Index(stride);
     Real *total = S::SHARED ? models + groups * stride : r.sums + here.block * Index(stride);
     Real *scales = S::SHARED ? total + stride : shared;

@@ -1,4 +1,4 @@
-"""Samples are put on a device: checked, in types that the kernels read, with kernels compiled for them."""
+"""Puts samples on a device: checks them, converts them to types that the kernels read, and compiles the kernels."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from reshuffle.smoothness import OVERFLOW
 COLUMNS = (np.dtype(np.uint16), np.dtype(np.uint32))
 """Types of column indices that the kernels read."""
 ALIKE = 4
-"""Columns whose largest entries are within this many powers of two share one scale."""
+"""One scale serves all columns if the exponents of their largest entries differ by at most this."""
 NOTHING = -(2**30)
-"""The exponent of a column of zeros."""
+"""Stands for the exponent of a column of zeros."""
 LARGEST_EXPONENT = 500
-"""Squares of numbers beyond 2^500 overflow in sums."""
+"""The largest exponent of an entry: sums of squares of numbers beyond 2^500 overflow."""
 
 
 def samples_on_device(
@@ -41,9 +41,9 @@ def samples_on_device(
     features: int,
     bias: bool,
 ) -> DeviceSamples:
-    """Samples for passes on the device: arrays that lie there, in a type that the kernels read, are not copied.
+    """Samples for passes on the device. Arrays that are already there, in a type that the kernels read, are not copied.
 
-    Columns of rows that come from the processor take 16 bits where they fit, and targets float32 where that is exact.
+    Column indices that come from the processor are stored in 16 bits if they fit, and targets as float32 if that is exact.
     """
     check_loss_on_device(loss)
     n = len(targets)
@@ -88,7 +88,7 @@ def samples_on_device(
 
 
 class RowKind(NamedTuple):
-    """The types of rows that kernels are compiled for; dense rows have no columns, and rows of ones values of type bool."""
+    """The types of rows that kernels are compiled for. Dense rows have no column indices; rows of ones have type bool."""
 
     value: np.dtype[np.generic]
     column: np.dtype[np.generic] | None
@@ -101,7 +101,7 @@ class RowKind(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether there are too many columns for the memory of a block (``WideSamples``)."""
+        """Whether the memory of a block is too small for the columns (``WideSamples``)."""
         return self.features > MANY
 
     def needs_scales(self, layout: PassLayout) -> bool:
@@ -139,7 +139,7 @@ def kernels_of(
 
 
 def type_of_targets(targets: DeviceArray) -> np.dtype[np.generic]:
-    """float32 where the targets have it, or come from the processor and are the same in it; else float64."""
+    """float32 if the targets have it, or if they come from the processor and float32 represents them exactly; else float64."""
     if np.dtype(targets.dtype) == np.float32:
         return np.dtype(np.float32)
     if _is_here(targets) and np.array_equal(np.asarray(targets, dtype=np.float32), targets):
@@ -148,7 +148,7 @@ def type_of_targets(targets: DeviceArray) -> np.dtype[np.generic]:
 
 
 def scales_of(device: Device, exponents: NDArray[np.int32]) -> tuple[DeviceArray | None, int]:
-    """Powers of two for columns of different sizes (None where one is enough), and e with |a_ij·scale_j| < 2^e."""
+    """Powers of two that scale columns of different sizes (None if one is enough), and e with |a_ij·scale_j| < 2^e."""
     seen = exponents[exponents > NOTHING]
     exponent = int(seen.max(initial=0))
     if exponent > LARGEST_EXPONENT:
@@ -172,7 +172,7 @@ def exponents_of_columns(
 
 
 def _is_here(array: object) -> TypeGuard[AnyArray]:
-    """Whether an array lies in the memory of the processor."""
+    """Whether an array is in the memory of the processor."""
     return isinstance(array, np.ndarray)
 
 

@@ -1,6 +1,6 @@
-"""The z_m of all clients, or differences of such, by one number for each row: z_m = anchor + A_mᵀ c_m.
+"""The vectors z_m of all clients, or differences of them, stored as one number for each row: z_m = anchor + A_mᵀ c_m.
 
-Clients share an anchor, a vector of the processor, unless they stay away from rounds or had a plain step (see exact_passes.cuh).
+All clients share one anchor, a vector of the processor, except those that skipped rounds or made a plain step (see exact_passes.cuh).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class Points(NamedTuple):
     anchor_of: NDArray[np.int32]
     """The row of each client's anchor; empty if all have the first."""
     coefs: Any
-    """c, on the device; None where no products are wanted."""
+    """c, on the device; None if no products are wanted."""
 
     def rows(self, clients: int) -> NDArray[np.int32]:
-        """The row of each client's anchor, written out."""
+        """``anchor_of`` with one entry for each client."""
         return self.anchor_of if len(self.anchor_of) else np.zeros(clients, dtype=np.int32)
 
     def anchored(self, anchors: Array, clients: NDArray[np.int64], total: int) -> Points:
-        """The same with other anchors for these clients, one for all or for each; anchors that nobody has any more are left out."""
+        """These points with new anchors for ``clients``, one for all or one for each; anchors that no client uses any more are dropped."""
         if not len(clients):
             return self
         rows = self.rows(total).copy()

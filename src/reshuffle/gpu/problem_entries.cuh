@@ -1,6 +1,9 @@
 // The kernels of one large problem by name. The compiler is given THE_VALUE, THE_COLUMN and THE_START of rows, THE_DENSE, THE_TARGET,
-// THE_LOSS, THE_BIAS; for rows that lanes share THE_LANES and THE_CAPACITY (row_pass.cuh), for short ones THE_HELD (held_pass.cuh), for long dense ones THE_WIDE, THE_HELD, THE_PACK
-// and THE_HEIGHT (wide_pass.cuh); for rows with very many columns THE_APART and THE_LANES (column_pass.cuh).
+// THE_LOSS, THE_BIAS, and for
+//     rows that lanes share           THE_LANES, THE_CAPACITY                     (row_pass.cuh)
+//     short rows                      THE_HELD                                    (held_pass.cuh)
+//     long dense rows                 THE_WIDE, THE_HELD, THE_PACK, THE_HEIGHT    (wide_pass.cuh)
+//     rows with very many columns     THE_APART, THE_LANES                        (column_pass.cuh)
 #pragma once
 #include "column_pass.cuh"
 #include "entry.cuh"

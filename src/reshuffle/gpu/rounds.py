@@ -14,7 +14,7 @@ from reshuffle.gpu.clients import DeviceClients, LocalPasses
 class DeviceRounds:
     """The mean of the clients' models, round after round; the visits are those of every other engine.
 
-    ``positions`` say where each client's random numbers begin in those of a round.
+    ``positions`` say where each client's random numbers begin in the stream of a round.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class DeviceRounds:
         return x + changes.reshape(x.shape) / count
 
     def start(self, x: object, step: float, number: int) -> DeviceArray:
-        """A round of all clients from an x on the device; returns the array that will hold Σ_m (x_m - x)."""
+        """Start a round of all clients from an x on the device; returns the array that will hold Σ_m (x_m - x)."""
         visits = self.visits(number)
         return self.clients.start_passes(
             x, step, visits, self._bounds, self._averages, self.passes.batch, self._everyone

@@ -3,11 +3,11 @@
 //     z_i = a_i^T x + b,   s_i = l'(z_i + o_i, y_i),   sum_i w_i l(z_i + o_i, y_i),   sum_i w_i s_i a_i,   sum_i w_i s_i.
 //
 // A block takes tiles of as many rows as it has threads. LANES threads share a row. The entries of a tile are copied into the
-// memory of the block where they fit (CAPACITY), so that they are read from the device once and in the order in which they lie.
+// memory of the block if they fit (CAPACITY), so that they are read from the device once and in storage order.
 // The sum over the columns is made of integers (fixed_point.cuh): threads add to it in any order, and its bits are the same.
-// Thread t begins with entry t of its row, and not all threads with the first, so that they add to different columns.
+// Thread t begins with entry t of its row, not with the first, so that the threads add to different columns.
 //
-// Other passes are made of the same parts: with `given` slopes there are no margins, and the sum may be another one.
+// Other passes share this code: with `given` slopes no margins are computed, and `Sum` chooses what is summed.
 #pragma once
 #include "fixed_point.cuh"
 #include "losses.hpp"
@@ -15,13 +15,13 @@
 
 namespace reshuffle::gpu {
 
-// What a pass adds up by columns: w_i s_i a_ij, w_i a_ij^2, or 2^41 times what rounding to integers leaves of the first.
+// What a pass sums by columns: w_i s_i a_ij, w_i a_ij^2, or 2^41 times the errors of rounding the first to integers.
 enum class Sum { gradient, squares, rest };
 
 template <class Target>
 struct Targets {
     const Target *y;
-    const double *weights, *offsets;  // nothing where all weights are 1 and all offsets 0
+    const double *weights, *offsets;  // null if all weights are 1, and if all offsets are 0
     RESHUFFLE_KERNEL double weight(Index i) const { return weights ? weights[i] : 1.0; }
     RESHUFFLE_KERNEL double offset(Index i) const { return offsets ? offsets[i] : 0.0; }
 };
@@ -34,16 +34,16 @@ struct Whole {
     const double *x;
     int features;
     bool bias;
-    const double *scales;   // of columns, powers of two; nothing where all are 1
+    const double *scales;   // of columns, powers of two; null if all are 1
     double up;              // a power of two: |up w_i s_i a_ij scale_j| < 2^41
-    const double *given;    // slopes, where they are not those at x
-    double *slopes, *margins, *sums;  // sums: of each block, by column, and then the intercept's, the loss, the largest |w_i s_i|
+    const double *given;    // slopes that replace those at x, or null
+    double *slopes, *margins, *sums;  // sums: for each block, the `sums_of` numbers
 };
 
-// The numbers of a block in `sums`: those of the columns, the intercept's, the loss, and the largest |w_i s_i|.
+// How many numbers a block writes to `sums`: one for each column, the intercept's, the loss, and the largest |w_i s_i|.
 RESHUFFLE_KERNEL int sums_of(int features) { return features + 3; }
 
-// The sum of a number over the threads of a block (a power of two), by a tree; room has one number for each.
+// The sum of v over the threads of a block, by a tree. Their number is a power of two; `room` has one number for each.
 RESHUFFLE_KERNEL double block_sum(double v, double *room, const Here &here) {
     here.sync();
     room[here.thread] = v;
@@ -65,13 +65,13 @@ RESHUFFLE_KERNEL double block_most(double v, double *room, const Here &here) {
     return room[0];
 }
 
-// What a thread has seen of the losses.
+// A thread's sums over the rows that it has worked on.
 struct Seen {
     double loss = 0.0, slopes = 0.0, most = 0.0;
     RESHUFFLE_KERNEL void add(double value, double coef) {
         loss += value, slopes += coef;
         const double size = std::fabs(coef);
-        most = size <= most ? most : (size == size ? size : 1.0 / 0.0);  // what is not a number counts as infinite
+        most = size <= most ? most : (size == size ? size : 1.0 / 0.0);  // NaN counts as infinite
     }
     RESHUFFLE_KERNEL void write(double *sums, int features, double *room, const Here &here) const {
         const double a = block_sum(slopes, room, here), b = block_sum(loss, room, here), c = block_most(most, room, here);
@@ -79,7 +79,7 @@ struct Seen {
     }
 };
 
-// The loss of a row at its margin: w_i s_i, and what the pass is to remember.
+// The loss of a row at its margin: returns w_i s_i, and stores the slope and margin if the pass wants them.
 template <class Rows, class Target, class Loss>
 RESHUFFLE_KERNEL double at_row(const Whole<Rows, Target> &r, const Loss &loss, Index i, double z, Seen &seen) {
     const double weight = r.targets.weight(i), y = double(r.targets.y[i]);
@@ -107,7 +107,7 @@ struct Staged {
     T *room;
     Index first;
 
-    // Entries begin ... end of an array, by all threads; what lies beside them in the same 16 bytes comes with them.
+    // All threads copy the entries begin ... end of an array, rounded outwards to multiples of 16 bytes.
     RESHUFFLE_KERNEL void fill(const T *array, Index begin, Index end, const Here &here) {
 #if defined(__CUDACC__)
         constexpr Index each = packed / int(sizeof(T));
@@ -142,7 +142,7 @@ struct Sums {
             if (scales) scales[j] = r.scales[j];
         }
     }
-    // What lies behind the sums.
+    // The memory behind the sums.
     RESHUFFLE_KERNEL double *rest(const Here &here) const { return room + (here.threads + 1) / 2 * 2; }
     template <Sum SUM>
     RESHUFFLE_KERNEL void add(Visit j, double coef, double value) const {
@@ -246,7 +246,7 @@ RESHUFFLE_KERNEL void row_pass(const Whole<Rows, Target> &r, const Loss &loss, c
     own.write(r, seen, here);
 }
 
-// out_j = the sum over the blocks, or for the last the largest.
+// out_j = the sum over the blocks; for the last j, the largest instead.
 RESHUFFLE_KERNEL void finish(const double *sums, Index blocks, int count, double *out, const Here &here) {
     for (Index j = here.block * here.threads + here.thread; j < count; j += here.blocks * here.threads) {
         double part[4] = {0.0, 0.0, 0.0, 0.0};

@@ -1,4 +1,4 @@
-// Work on single rows: rows as Newton's matrix has them, a choice of rows, and conjugates of losses.
+// Work on single rows: scaled rows for Hessians, drawing and copying of rows, sizes of columns, and conjugates of losses.
 #pragma once
 #include "row_pass.cuh"
 
@@ -25,8 +25,8 @@ RESHUFFLE_KERNEL void bent_rows(const Whole<Rows, Target> &r, const Loss &loss, 
     }
 }
 
-// The k-th of `count` rows out of n: one at random of the k-th of as many stretches. The random number is a hash of the key and k, whose
-// bits are mixed as SplitMix64 does.
+// out_k <- a row drawn at random from the k-th of `count` equal stretches of the n rows. The random number is a hash of the key and k, mixed
+// as in SplitMix64.
 RESHUFFLE_KERNEL void spread(std::uint64_t key, Index n, Index count, Index *out, const Here &here) {
     for (Index k = here.block * here.threads + here.thread; k < count; k += here.blocks * here.threads) {
         std::uint64_t h = key + std::uint64_t(k + 1) * 0x9e3779b97f4a7c15ull;
@@ -38,7 +38,7 @@ RESHUFFLE_KERNEL void spread(std::uint64_t key, Index n, Index count, Index *out
     }
 }
 
-// The entries of the chosen rows, one row after the other, as `starts` says.
+// Copies the entries of the chosen rows, one row after the other; row k begins at starts_k.
 template <class Value, class Column, class Rows>
 RESHUFFLE_KERNEL void take_rows(const Rows &rows, const Index *chosen, Index count, const typename Rows::Offset *starts,
                                 Value *values, Column *columns, const Here &here) {
@@ -54,7 +54,7 @@ RESHUFFLE_KERNEL void take_rows(const Rows &rows, const Index *chosen, Index cou
     }
 }
 
-// exponents_j <- the least e with |a_ij| < 2^e for every row i, and at least what it was.
+// exponents_j <- the larger of exponents_j and the least e with |a_ij| < 2^e for every row i.
 template <class Rows>
 RESHUFFLE_KERNEL void exponents_of(const Rows &rows, Index n, int *exponents, const Here &here) {
     for (Index i = here.block * here.threads + here.thread; i < n; i += here.blocks * here.threads) {
@@ -69,7 +69,7 @@ RESHUFFLE_KERNEL void exponents_of(const Rows &rows, Index n, int *exponents, co
     }
 }
 
-// Of each block: sum_i w_i (l*(t_i, y_i) - t_i o_i) for t_i = scale s_i, the conjugate of l(z + o_i, y_i), and 0 (no largest).
+// Each block writes its sum_i w_i (l*(t_i, y_i) - t_i o_i) for t_i = scale s_i, the conjugate of l(z + o_i, y_i), and 0 in place of the largest.
 template <class Target, class Loss>
 RESHUFFLE_KERNEL void conjugates(const Targets<Target> &targets, const Loss &loss, const double *slopes, double scale, Index n,
                                  double *sums, const Here &here) {

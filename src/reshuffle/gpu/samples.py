@@ -16,36 +16,36 @@ from reshuffle.gpu.pass_layout import THREADS, PassLayout
 from reshuffle.losses import Loss
 
 BITS = 41
-"""Numbers below 2^41 are added up as integers (fixed_point.cuh), and what rounding leaves of them times 2^41."""
+"""Numbers below 2^41 are added up as integers (fixed_point.cuh), and so are their rounding errors, times 2^41."""
 ROOM = 4.0
-"""How much larger than any that were seen the slopes may become until a pass has to be made again."""
+"""Slopes may grow by this factor beyond the largest seen so far before a pass has to be made again."""
 COARSE = 2.0**-12
-"""Slopes below this share of what there was room for have lost digits, and the pass is made again."""
+"""If the largest slope is below this share of ``bound``, the sums have lost digits and the pass is made again."""
 BLOCK = 1 << 26
-"""Numbers of a block of rows, 512 MB, of which products are made at a time."""
+"""Numbers in a block of rows, 512 MB; products of matrices are made block by block."""
 
 
 class Pass(NamedTuple):
-    """f at x without the ridge: its value, its gradient, and on the device the slopes."""
+    """f at x without the ridge: its value, its gradient, and the slopes on the device."""
 
     value: float
     gradient: Array
     slopes: Any
-    """An array of the device, where certificates have one of the processor otherwise."""
+    """An array of the device; other certificates have one of the processor here."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceSamples:
     """Σ_i w_i·l(a_iᵀx + b + o_i, y_i) over rows on a device; ``samples_on_device`` makes one.
 
-    It answers what ``Datafit`` does for a certificate; slopes are arrays of the device.
+    It has the methods of ``Datafit`` that a certificate calls; slopes are arrays of the device.
     """
 
     device: Device
     kernels: Kernels
     layout: PassLayout
     rows: DeviceRows
-    """Values, columns and starts on the device; None for what is not there."""
+    """Values, columns and starts on the device (see ``DeviceRows``)."""
     targets: DeviceArray
     weights: DeviceArray
     """On the device; empty where all are 1."""
@@ -54,13 +54,13 @@ class DeviceSamples:
     features: int
     bias: bool
     scales: DeviceArray | None
-    """Powers of two for columns of different sizes, on the device; None where one is enough."""
+    """Powers of two that scale columns of different sizes, on the device; None if one is enough."""
     exponent: int
     """|a_ij·scale_j| < 2^exponent."""
     bound: list[float]
-    """The largest w_i |s_i| that there is room for: known after a first pass, and one for all choices of these rows."""
+    """The largest w_i |s_i| that the integer sums have room for: known after a first pass, shared with all samples of these rows."""
     fine: bool = False
-    """Whether a second pass adds up what the rounding to integers leaves: all digits of float64, whatever the entries of a column are."""
+    """Whether a second pass adds up the errors of rounding to integers: sums then have all digits of float64, whatever the entries of a column."""
 
     outputs = ()
     on_disk = False
@@ -83,25 +83,24 @@ class DeviceSamples:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and targets."""
         return sum(array.nbytes for array in (*self.rows, self.targets) if array is not None)
 
     @property
     def room(self) -> Array:
-        """What there is room for at present: with it a pass has the same bits again."""
+        """The present ``bound``; a pass that starts with the same room gives the same bits."""
         return np.array(self.bound)
 
     def make_room(self, room: Array) -> None:
-        """Go back to the room that a pass was made with."""
+        """Restore the ``room`` of an earlier pass."""
         self.bound[:] = room.tolist()
 
     @property
     def rounded(self) -> bool:
-        """Whether the sums of a pass are those of rounded terms."""
+        """Whether a pass sums rounded terms."""
         return self.layout.settings["WIDE"] == "0" and not self.fine
 
     def finely(self) -> Self:
-        """The same samples, with passes that add up all digits."""
+        """The same samples, with passes that sum all digits."""
         known = {name: vars(self)[name] for name in ("at_zero", "column_squares") if name in vars(self)}  # fmt: skip
         return keep(replace(self, fine=True), **known)
 
@@ -160,7 +159,7 @@ class DeviceSamples:
         blocks = self.layout.blocks(self.device, self.n)
         sums = self.device.room(blocks * (self.features + 3), np.float64)
         scales = None
-        if self.scales is not None:  # of squares
+        if self.scales is not None:  # the scales of squares are squared too
             scales = self.scales * self.scales
         self.kernels.run(
             "squares_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), scales, np.float64(up), sums
@@ -174,7 +173,7 @@ class DeviceSamples:
         margins: DeviceArray | None = None,
         given: DeviceArray | None = None,
     ) -> Array:
-        """The sums of a pass: again, with more room or less, where slopes do not fit into what there was for them."""
+        """The sums of a pass, which is repeated with more or less room if the slopes do not fit the present room."""
         blocks, wanted = self.layout.blocks(self.device, self.n), self.features + 3
         sums, at = self.device.room(blocks * wanted, np.float64), self.device.put(x, np.float64)
 
@@ -220,13 +219,13 @@ class DeviceSamples:
     # --- second order ----------------------------------------------------------------------------
 
     def hessian(self, x: Array, extra: float = 0.0) -> Array:
-        """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, with a column of ones where there is an intercept."""
+        """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ; with an intercept, a_i ends in 1."""
         total = self.bent_squares(x, extra)
         found: Array = self.device.get((total + total.T) * (0.5 / self.n))
         return found
 
     def bent_squares(self, x: Array, extra: float) -> DeviceArray:
-        """n times the Hessian, on the device: products of matrices in blocks of rows."""
+        """n times the Hessian, on the device, by matrix products of blocks of rows."""
         most = max(1, min(self.n, BLOCK // self.width))
         room, at = self.device.room(most * self.width, np.float64), self.device.put(x, np.float64)
         warp = max(self.device.lanes)
@@ -250,11 +249,11 @@ class DeviceSamples:
     # --- other samples ---------------------------------------------------------------------------
 
     def sample(self, count: int, key: int) -> Self:
-        """``count`` rows, one at random from each of as many stretches; the key decides which."""
+        """``count`` rows: one at random from each of ``count`` stretches of rows; the key is the seed."""
         return self.take(spread_rows(self.device, self.kernels, self.n, count, key))
 
     def take(self, chosen: DeviceArray) -> Self:
-        """These rows alone, copied on the device; the weights stay as they are."""
+        """The samples of the chosen rows, copied on the device; their weights do not change."""
         device, at = self.device, self.device.put(chosen, np.int64)
         weights, offsets = (a[at] if len(a) else a for a in (self.weights, self.offsets))
         rows: DeviceRows
@@ -280,7 +279,7 @@ class DeviceSamples:
 
 
 def spread_rows(device: Device, kernels: Kernels, n: int, count: int, key: int) -> DeviceArray:
-    """The numbers of ``count`` rows out of n, which do not fall: one at random from each of as many stretches."""
+    """The numbers of ``count`` rows out of n, in rising order: one at random from each of ``count`` stretches."""
     threads = THREADS if max(device.lanes) > 1 else 1
     blocks = max(1, min(8 * device.processors, -(-count // threads)))
     chosen = device.room(count, np.int64)

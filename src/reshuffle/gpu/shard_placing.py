@@ -1,4 +1,4 @@
-"""Rows of shards for a device: loaded once where they all fit there, and otherwise streamed in every pass."""
+"""Puts the rows of shards on a device: loaded once if they all fit there, otherwise streamed in every pass."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from reshuffle.rows import UNIT, Rows
 from reshuffle.shards import Shards
 
 PIECE = 64 << 20
-"""Bytes of a piece at most: its copy takes some milliseconds, far more than the start of the kernels that work on it."""
+"""The most bytes of a piece: copying it takes some milliseconds, far longer than starting the kernels that work on it."""
 PIECES = 32
-"""A piece takes at most one over this number of the memory: the ten that are on the way at a time take less than a third."""
+"""A piece takes at most 1/PIECES of the memory: the ten that are in memory at a time take less than a third."""
 TABLES = 5
-"""Tables with eight bytes for each row, at most: targets, the slopes of two points, a balanced dual point, and one that is just being made."""
+"""The most tables with eight bytes for each row: targets, the slopes of two points, a balanced dual point, and one that is being made."""
 TABLE_SHARE = 2
-"""Tables lie on the device where they take at most one over this number of its memory: pieces and a sample take less than the rest."""
+"""Tables lie on the device if they take at most 1/TABLE_SHARE of its memory: pieces and a sample take less than the rest."""
 SAMPLE_SHARE = 8
-"""A sample takes at most one over this number of the memory; while it is joined of parts it takes twice as much."""
+"""A sample takes at most 1/SAMPLE_SHARE of the memory, and twice as much while its parts are being joined."""
 SAMPLED = 16
-"""One row in so many stays on the device: the largest sample of a start (newton_on_device.py) has as many."""
+"""One row in SAMPLED stays on the device: as many as the largest sample of a start has (newton_on_device.py)."""
 PER_COLUMN = 400
-"""Rows that stay on the device for each column at least, if these are half of the rows at most: as many as a first Hessian has (device_newton.py)."""
+"""At least this many rows for each column stay on the device, unless that is more than half of the rows: a first Hessian has as many (device_newton.py)."""
 KEY = 0
-"""Of the rows that stay on the device. They are the same for every seed; samples of them are not."""
+"""The key that chooses the rows that stay on the device. It is the same for every seed; samples of these rows depend on the seed."""
 
 
 def samples_of_shards(
@@ -58,12 +58,12 @@ def samples_of_shards(
     features: int,
     bias: bool,
 ) -> DeviceSamples | StreamedSamples:
-    """Samples whose rows are in files, for passes on the device. ``device.memory`` decides whether rows stay there."""
+    """Samples whose rows are in files, for passes on the device. ``device.memory`` decides whether all rows stay there."""
     n, memory = len(targets), device.memory
     conveyor = Conveyor(device, shards, max(1, min(PIECE, memory // PIECES)))
     copies = (
         2 if features > MANY else 1
-    )  # rows with very many columns lie there row by row and column by column
+    )  # rows with very many columns are stored twice: row by row and column by column
     needed = _bytes_there(shards, features) * (copies + 2 / SAMPLED) + 8 * TABLES * n
     if needed <= memory:
         rows = _loaded(conveyor, n, features)
@@ -77,7 +77,6 @@ def samples_of_shards(
 
 
 def _bytes_there(shards: Shards, features: int) -> int:
-    """The bytes of all rows on the device."""
     each = 0 if shards.unit else shards.dtype.itemsize
     if shards.dense:
         return each * shards.stored
@@ -89,7 +88,6 @@ def _narrowest(features: int) -> np.dtype[np.generic]:
 
 
 def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
-    """All rows, on the device."""
     device, shards = conveyor.device, conveyor.shards
     values: Any = UNIT
     columns: Any
@@ -98,7 +96,7 @@ def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
         values = device.room(n * features, shards.dtype)[: n * features].reshape(n, features)
         columns = starts = np.empty(0, np.uint32)
     else:
-        whole = shards.manifest.stored  # of all rows, where only some are selected
+        whole = shards.manifest.stored  # of all rows, even if only some are selected
         wide = np.uint32 if whole < 2**32 else np.uint64
         if not shards.unit:
             values = device.room(whole, shards.dtype)
@@ -125,7 +123,7 @@ def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
 
 
 class _Survey:
-    """A first pass over rows that are streamed: it finds the size of columns and f(0), and takes a sample on its way."""
+    """A first pass over streamed rows: it finds the sizes of columns and f(0), and draws the rows that stay on the device."""
 
     def __init__(
         self,
@@ -151,7 +149,7 @@ class _Survey:
         )  # fmt: skip
 
     def _compiled(self, scaled: bool) -> tuple[PassLayout, Kernels]:
-        """Kernels for rows of any length: how long the longest is shows only in the files, and copies take longer than kernels."""
+        """Kernels for rows of any length: only reading the files would show the longest, and copies take longer than kernels."""
         longest = max(self.kind.features, 1)
         return kernels_of(
             self.device, self.kind, self.target, self.loss, self.bias, self.mean, longest, True, scaled
@@ -164,7 +162,7 @@ class _Survey:
     def streamed(self) -> StreamedSamples:
         bare, n = self.bare, self.bare.n
         each = max(_bytes_there(self.conveyor.shards, bare.features) // n, 1)
-        least = min(n, PER_COLUMN * bare.width)  # fewer rows would show nothing of the columns
+        least = min(n, PER_COLUMN * bare.width)  # fewer rows would say little about the columns
         largest = min(n, max(self.memory // SAMPLE_SHARE // each, least))
         count = min(largest, max(1, n // SAMPLED, min(n // 2, PER_COLUMN * bare.width)))
         chosen = self.device.get(spread_rows(self.device, bare.kernels, n, count, KEY))
@@ -196,7 +194,6 @@ class _Survey:
 
 
 def _kind(shards: Shards, features: int) -> RowKind:
-    """The types of rows as they come from the files."""
     value = np.dtype(np.bool_) if shards.unit else shards.dtype
     column = None if shards.dense else np.dtype(np.uint32)
     return RowKind(value, column, np.dtype(np.uint64), features)

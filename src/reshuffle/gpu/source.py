@@ -1,4 +1,4 @@
-"""The source of the kernels as one text, so that a compiler's cache notices every change."""
+"""Joins the source of the kernels into one text, so that a compiler's cache notices every change."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ UNITS = {
         HERE / "output_entries.cuh",
     ),
 }
-"""The headers of the kernels of a round over clients, of one with control variates, of one large problem, and of several outputs, each after those that it includes."""
+"""The headers of each unit (a round over clients, a round with control variates, one large problem, several outputs), each after those that it includes."""
 LOSSES = {
     "logistic": "Logistic",
     "squared": "Squared",
@@ -47,9 +47,9 @@ LOSSES = {
     "quantile": "Quantile",
     "poisson": "Poisson",
 }
-"""The losses of one output that losses.hpp has, by their names in the core."""
+"""The names in losses.hpp of the losses of one output, by their names in the core."""
 VECTOR_LOSSES = {"multinomial": "Multinomial", "squared_outputs": "SquaredOutputs"}
-"""Those of several outputs that vector_losses.hpp has."""
+"""The names in vector_losses.hpp of the losses of several outputs."""
 
 
 @cache

@@ -18,29 +18,29 @@ from reshuffle.gpu.samples import DeviceSamples, Pass, spread_rows
 from reshuffle.losses import Loss
 
 CHUNK = 1 << 24
-"""Rows of which conjugates are summed up at a time, 400 MB of tables; the bits do not depend on the memory."""
+"""Rows whose conjugates are summed at a time, 400 MB of tables. It is fixed so that results do not depend on the memory of the device."""
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedSamples:
-    """Σ_i w_i·l(a_iᵀx + b + o_i, y_i) over rows of shards: the sums of ``DeviceSamples`` of the pieces, added up in the order of the rows.
+    """Σ_i w_i·l(a_iᵀx + b + o_i, y_i) over rows of shards. Each piece is a ``DeviceSamples``; their sums are added in the order of the rows.
 
-    ``samples_of_shards`` makes one. Tables with a number for each row lie on the device, or on the processor where they would not fit.
+    ``samples_of_shards`` makes one. Tables with a number for each row lie on the device, or on the processor if they do not fit.
     """
 
     conveyor: Conveyor
     bare: DeviceSamples
-    """The samples without rows: kernels, tables of targets, weights and offsets, and scales of all rows."""
+    """The samples without their rows: kernels, tables of targets, weights and offsets, and scales of columns."""
     at_zero: float
     """f(0)."""
     kept: DeviceSamples
     """Rows that stay on the device, from all parts of the files: smaller samples are drawn from them."""
     largest: int
-    """Rows of a sample at most."""
+    """The most rows of a sample."""
     tables_there: bool
-    """Whether tables lie on the device."""
+    """Whether tables with a number for each row lie on the device."""
     read_before: int
-    """Bytes that had been read of the folder before there was this problem."""
+    """Bytes of the folder that had been read before this problem was made."""
     bounds: tuple[list[float], ...]
     """``DeviceSamples.bound`` of each piece."""
 
@@ -89,7 +89,7 @@ class StreamedSamples:
 
     @property
     def rows(self) -> NoReturn:
-        """There are none on the device: they come in pieces."""
+        """Raises: the rows come to the device in pieces."""
         raise AttributeError("rows of shards come to the device in pieces")
 
     @property
@@ -98,12 +98,11 @@ class StreamedSamples:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and targets."""
         return int(self.conveyor.shards.bytes) + int(self.targets.nbytes)
 
     @property
     def disk_passes(self) -> float:
-        """The bytes that have been read of the folder, over the bytes of its rows."""
+        """The bytes read from the folder for this problem, over the bytes of its rows."""
         about = self.conveyor.shards.manifest
         targets = sum(shard.files["targets"].bytes for shard in about.shards)
         read = self.conveyor.shards.reader.bytes_read - self.read_before
@@ -115,17 +114,17 @@ class StreamedSamples:
         return np.concatenate(self.bounds)
 
     def make_room(self, room: Array) -> None:
-        """Go back to the room that a pass was made with."""
+        """Restore the ``room`` of an earlier pass."""
         for bound, own in zip(self.bounds, room.tolist(), strict=True):
             bound[0] = own
 
     @property
     def rounded(self) -> bool:
-        """Whether the sums of a pass are those of rounded terms."""
+        """Whether a pass sums rounded terms."""
         return self.bare.rounded
 
     def finely(self) -> StreamedSamples:
-        """The same samples, with passes that add up all digits."""
+        """The same samples, with passes that sum all digits."""
         known = {name: vars(self)[name] for name in ("column_squares",) if name in vars(self)}
         return keep(replace(self, bare=replace(self.bare, fine=True)), **known)
 
@@ -155,7 +154,7 @@ class StreamedSamples:
         return self.at(x).value * self.n
 
     def margins(self, x: Array) -> DeviceArray:
-        """a_iᵀx + b, where tables lie."""
+        """a_iᵀx + b, on the device or the processor like the other tables."""
         found = self._table()
         self._over_pieces(
             lambda begin, end, piece: self._store(found, begin, end, piece.margins(x))
@@ -190,7 +189,7 @@ class StreamedSamples:
     @cached_property
     def column_squares(self) -> Array:
         """(1/n) Σ w_i a_ij² of each feature."""
-        self.at(np.zeros(self.width))  # any pass finds them on its way
+        self.at(np.zeros(self.width))  # any pass computes them too
         found: Array = vars(self)["column_squares"]
         return found
 
@@ -209,14 +208,14 @@ class StreamedSamples:
     # --- other samples ---------------------------------------------------------------------------
 
     def sample(self, count: int, key: int) -> DeviceSamples:
-        """``count`` rows from all parts of the files, or as many as there is room for; the key decides which."""
+        """``count`` rows from all parts of the files, or ``largest`` if that is fewer; the key is the seed."""
         if count <= self.kept.n or self.largest <= self.kept.n:
             return self.kept.sample(min(count, self.kept.n), key)
         count = min(count, self.largest)
         return self.take(spread_rows(self.device, self.bare.kernels, self.n, count, key))
 
     def take(self, chosen: DeviceArray) -> DeviceSamples:
-        """These rows alone, on the device, by one pass; their numbers must not fall."""
+        """The samples of the chosen rows, on the device, by one pass; ``chosen`` must be sorted."""
         at = np.asarray(self.device.get(chosen))
         if at.ndim != 1 or not at.size or at[0] < 0 or at[-1] >= self.n or np.any(np.diff(at) < 0):
             raise InputError(
@@ -250,7 +249,7 @@ class StreamedSamples:
 def piece_of(
     bare: DeviceSamples, begin: int, end: int, rows: DeviceRows, bound: list[float]
 ) -> DeviceSamples:
-    """The samples of rows ``begin`` up to ``end``, which lie on the device."""
+    """The samples of rows ``begin`` up to ``end``; ``rows`` holds these rows on the device."""
     targets, weights, offsets = (
         bare.device.put(table[begin:end], table.dtype) if len(table) else table
         for table in (bare.targets, bare.weights, bare.offsets)
@@ -259,7 +258,7 @@ def piece_of(
 
 
 def part_of(piece: DeviceSamples, chosen: AnyArray, begin: int, end: int) -> list[DeviceSamples]:
-    """Those of the chosen rows that lie in this piece."""
+    """The samples of the chosen rows that lie in this piece: a list of one, or an empty one."""
     first, last = np.searchsorted(chosen, [begin, end])
     return [piece.take(chosen[first:last] - begin)] if last > first else []
 
@@ -290,7 +289,7 @@ def joined(bare: DeviceSamples, parts: list[DeviceSamples]) -> DeviceSamples:
             begins[row + 1 : row + len(own)] = own[1:] + own.dtype.type(stored[-1])
             row += len(own) - 1
             stored.append(stored[-1] + int(own[-1]))
-        # Where no row of a part has an entry, its arrays have one number that belongs to none.
+        # If no row of a part has an entry, its arrays hold one unused number.
         lengths = np.diff(stored).tolist()
         columns = [a[:m] for a, m in zip(columns, lengths, strict=True)]
         values = [None if a is None else a[:m] for a, m in zip(values, lengths, strict=True)]

@@ -16,11 +16,11 @@ from reshuffle.gpu.device import Device, Kernels, Launch
 from reshuffle.gpu.pass_layout import THREADS
 
 PIECE = 8192
-"""Entries of a column that one warp adds up: fewer would leave the thread that adds up the pieces of a column with more work than theirs."""
+"""Entries of a column that one warp adds up. With fewer, the thread that adds up the pieces of a column would have more work than the warps."""
 
 
 class Transposed(NamedTuple):
-    """The entries of a matrix by columns, and the pieces that columns are cut into; all of it on the device."""
+    """The entries of a matrix by columns, and the pieces that columns are cut into, on the device."""
 
     values: DeviceArray | None
     """None where all are 1."""
@@ -36,7 +36,7 @@ class Transposed(NamedTuple):
 def transposed(
     device: Device, kernels: Kernels, rows: DeviceRows, n: int, features: int
 ) -> Transposed:
-    """The rows by columns: entries are sorted by their columns, those of one column in the order of the rows."""
+    """The transpose of sparse rows: entries are sorted by column, and within a column by row."""
     values, columns, starts = rows
     stored = int(starts[-1])
     own = device.room(stored, np.uint32)
@@ -58,7 +58,7 @@ def transposed(
 
 
 def over(device: Device, count: int, warps: bool = False) -> Launch:
-    """Threads for so many numbers, or warps."""
+    """A launch with one thread, or one warp, for each of ``count`` numbers."""
     warp = max(device.lanes)
     threads = THREADS if warp > 1 else 1
     needed = -(-count * (warp if warps else 1) // threads)

@@ -1,18 +1,18 @@
-// Rows of a client in turn, by LANES threads: what the local passes of all methods have in common.
+// Visits the rows of a client in turn, by LANES threads; the local passes of all methods use this.
 //
-// A visit waits for the one before it, and its row for the memory. So the first HELD entries that a lane has of a row are
-// read AHEAD visits before their turn, where a row begins LANES visits before that, and which row it is LANES before that.
-// What is read ahead is read without a condition (a lane without an entry reads the first one of the row), and nothing is
-// computed from it before its turn: a warp waits for a number as soon as it computes with it, if only to leave it out. The
-// compiler would compute places in shared memory as soon as it can, and so they depend on the margin before (`turn`).
+// A visit must wait for the visit before it, but not for the memory. So a lane reads its first HELD entries of a row AHEAD
+// visits before their turn; it reads where the row begins LANES visits before that, and which row it is LANES before that.
+// These reads have no condition (a lane without an entry reads the first one of the row), and nothing is computed from them
+// before their turn: a warp waits for a number as soon as it computes with it, even if only to discard it. The compiler would
+// compute places in shared memory as early as it can; that they depend on the margin before (`turn`) prevents this.
 #pragma once
 #include "rows.cuh"
 
 namespace reshuffle::gpu {
 
-// What is fixed when a kernel is compiled: see the beginning of this file. WHOLE says that no row has more entries than
-// are held, SHARED that models lie in shared memory, BIAS, RIDGE and WEIGHTED that there are an intercept, a ridge and
-// weights of samples.
+// The settings of a compiled kernel; LANES, HELD and AHEAD are explained above. WHOLE: no row has more entries than are
+// held. SHARED: models lie in shared memory. BIAS, RIDGE and WEIGHTED: there is an intercept, a ridge, and weights of
+// samples.
 template <int LANES_, int HELD_, int AHEAD_, bool WHOLE_, bool SHARED_, bool BIAS_, bool RIDGE_, bool WEIGHTED_>
 struct Setting {
     static constexpr int LANES = LANES_, HELD = HELD_, AHEAD = AHEAD_;
@@ -47,7 +47,7 @@ struct Turns {
     using Row = Entries<S, Rows, Value>;
     const Rows &rows;
     int lane;
-    unsigned turn = 0;  // 0, from when the last margin is known
+    unsigned turn = 0;  // always 0, but the compiler takes it to depend on the last margin
 
     // a_i^T v, where the v_j of the held entries are kept in `read`.
     RESHUFFLE_KERNEL Real dot(const Row &row, const Real *v, Real *read) const {
@@ -73,7 +73,7 @@ struct Turns {
                 v[rows.column(row.start, p)] += factor * Real(rows.value(row.start, p));
     }
 
-    // The same without `read`.
+    // v <- v + factor a_i, without `read`.
     RESHUFFLE_KERNEL void put(const Row &row, Real factor, Real *v) const {
         Real read[S::HELD];
 #pragma unroll
@@ -107,7 +107,7 @@ struct Turns {
                 }
             }
 #pragma unroll
-            for (int s = 0; s < AHEAD; s++) {  // the rows of the next visits, of which `now` does not know
+            for (int s = 0; s < AHEAD; s++) {  // the rows of the next visits, which `now` does not hold
                 step(ring[s], now, LANES - AHEAD + s, first + LANES - AHEAD + s);
                 refill(ring[s], next, s, first + LANES + s);
             }
@@ -125,13 +125,13 @@ struct alignas(16) Pack {
     Real of[size];
 };
 
-// The numbers of a model in memory: whole packs.
+// The numbers of a model in memory, rounded up to whole packs.
 template <class Real>
 RESHUFFLE_KERNEL constexpr int stride_of(int width) {
     return (width + Pack<Real>::size - 1) / Pack<Real>::size * Pack<Real>::size;
 }
 
-// out_j = sum over the blocks of sums_bj, in four sums, each of which waits for a fourth of the others.
+// out_j = the sum of sums_bj over the blocks b, by four independent sums.
 template <class Real>
 RESHUFFLE_KERNEL void add_up(const Real *sums, Index blocks, int width, double *out, const Here &here) {
     const int stride = stride_of<Real>(width);

@@ -16,10 +16,10 @@ from reshuffle.gpu.samples import BLOCK, DeviceSamples
 from reshuffle.gpu.transposed import PIECE, Transposed, over, transposed
 
 MANY = 4000
-"""Features from which on rows are passed over in this way. Of up to as many, x and the sums fit into the memory of a block, twice on a
-processor of an H200, and all of them fit into a Hessian."""
+"""``WideSamples`` are used beyond this many features. Up to it, x and the sums fit into the memory of a block, for two blocks on a
+processor of an H200, and a Hessian of all features fits into memory."""
 STRETCHES = 16
-"""Dense rows are cut into so many stretches, which are summed at the same time: 20,000 columns then make more blocks than an H200 works on."""
+"""Dense rows are cut into this many stretches, which are summed at the same time: 20,000 columns then make more blocks than an H200 works on."""
 
 RESIDENT = 8
 """Blocks of 128 threads that a processor works on at a time: each thread then has 64 of its 65,536 registers."""
@@ -27,7 +27,7 @@ RESIDENT = 8
 
 @dataclass(frozen=True, eq=False)
 class WideSamples(DeviceSamples):
-    """``DeviceSamples`` whose passes keep nothing of the columns in the memory of a block."""
+    """``DeviceSamples`` whose passes keep neither x nor sums of columns in the memory of a block."""
 
     rounded = False
 
@@ -45,7 +45,7 @@ class WideSamples(DeviceSamples):
         margins: DeviceArray | None = None,
         given: DeviceArray | None = None,
     ) -> Array:
-        """The sums of the columns, of the intercept and of the losses, and the largest w_i |s_i|; of ``margins`` none of the columns."""
+        """The sums of the columns, of the intercept and of the losses, and the largest w_i |s_i|; a pass for ``margins`` omits the columns."""
         if slopes is None and given is None and margins is None:
             slopes = self.device.room(self.n, np.float64)
         sums = self._rows_pass(x, slopes, margins, None, given)
@@ -68,7 +68,7 @@ class WideSamples(DeviceSamples):
         bends: DeviceArray | None,
         given: DeviceArray | None,
     ) -> Array:
-        """Σ w_i s_i, Σ w_i l_i and the largest w_i |s_i|; slopes, margins and curvatures go where they are wanted."""
+        """Σ w_i s_i, Σ w_i l_i and the largest w_i |s_i|; slopes, margins and curvatures are written to the arrays given for them."""
         blocks = self.layout.blocks(self.device, self.n)
         sums, at = self.device.room(3 * blocks, np.float64), self.device.put(x, np.float64)
         self.kernels.run(
@@ -77,7 +77,7 @@ class WideSamples(DeviceSamples):
         return self._finished(sums, blocks, 3)
 
     def linearised(self, x: object) -> tuple[float, DeviceArray, DeviceArray, DeviceArray]:
-        """f at x, and on the device, where x may be too: its gradient, slopes and curvatures of the rows."""
+        """f at x, and on the device its gradient and the slopes and curvatures of the rows. x may lie on the device."""
         slopes, bends = (self.device.room(self.n, np.float64) for _ in range(2))
         sums = self._rows_pass(x, slopes, None, bends, None)
         return (
@@ -88,14 +88,14 @@ class WideSamples(DeviceSamples):
         )
 
     def product(self, bends: DeviceArray, v: object) -> DeviceArray:
-        """(1/n) Σ w_i bends_i a_i a_iᵀ v, on the device; rows have a 1 where there is an intercept."""
+        """(1/n) Σ w_i bends_i a_i a_iᵀ v, on the device; with an intercept, a_i ends in 1."""
         moved = self.device.room(self.n, np.float64)
         self._rows_pass(v, None, moved, None, None)
         moved *= self.weighted(bends)
         return self._mean(moved, float(moved.sum()))
 
     def _mean(self, coefs: DeviceArray, total: float) -> DeviceArray:
-        """(1/n) Σ coef_i a_i, on the device; ``total`` is that of the intercept."""
+        """(1/n) Σ coef_i a_i, on the device; ``total`` is Σ coef_i, for the intercept."""
         found = self.device.room(self.width, np.float64)
         found[: self.features] = self._by_columns("columns_pass", coefs)
         found[self.features :] = total
@@ -103,7 +103,7 @@ class WideSamples(DeviceSamples):
         return found
 
     def weighted(self, numbers: DeviceArray) -> DeviceArray:
-        """w_i times numbers of the rows."""
+        """w_i·numbers_i."""
         return numbers * self.weights if len(self.weights) else numbers
 
     def _squares(self, up: float) -> Array:
@@ -111,7 +111,7 @@ class WideSamples(DeviceSamples):
         return self.device.get(self._by_columns("column_squares_pass", weights))
 
     def _by_columns(self, kernel: str, coefs: DeviceArray | None) -> DeviceArray:
-        """Σ_i coef_i a_ij of each column, or of a_ij²: of ones where there are no ``coefs``."""
+        """Σ_i coef_i a_ij, or Σ_i coef_i a_ij², of each column; without ``coefs``, coef_i = 1."""
         device, d = self.device, np.int32(self.features)
         out, begins = device.room(self.features, np.float64), None
         stretches = min(STRETCHES, self.n)
@@ -136,7 +136,7 @@ class WideSamples(DeviceSamples):
     # --- second order ----------------------------------------------------------------------------
 
     def hessian_of(self, kept: Visits, x: Array, extra: float = 0.0) -> Array:
-        """``hessian`` of the ``kept`` features alone, and of the intercept: their columns are written into blocks of dense rows."""
+        """``hessian`` for the ``kept`` features and the intercept: their columns are written into blocks of dense rows."""
         device, width = self.device, kept.size + self.bias
         most = max(1, min(self.n, BLOCK // max(width, 1)))
         room, at = device.room(most * width, np.float64), device.put(x, np.float64)
@@ -161,14 +161,14 @@ class WideSamples(DeviceSamples):
 
 
 def wide(samples: object) -> WideSamples:
-    """Samples that are known to have very many columns."""
+    """The samples, checked to be ``WideSamples``."""
     if not isinstance(samples, WideSamples):
         raise TypeError(f"these samples have no more than {MANY} columns")
     return samples
 
 
 def apart_layout(device: Device, mean: float) -> PassLayout:
-    """The layout of passes over rows of so many entries in the mean: a block has memory for its sums alone."""
+    """The layout of passes over rows of ``mean`` entries on average: a block needs memory for its sums alone."""
     warp = max(device.lanes)
     threads = THREADS if warp > 1 else 1
     lanes = device.lanes[-1] if mean >= LONG else device.lanes[0]

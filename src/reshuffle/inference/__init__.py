@@ -1,3 +1,3 @@
-"""Standard errors, tests and intervals of coefficients, where they are valid."""
+"""Standard errors, tests and intervals of coefficients, for fits for which they are valid."""
 
 from reshuffle.inference.table import Inference as Inference

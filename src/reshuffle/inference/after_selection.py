@@ -1,16 +1,16 @@
 """Intervals after an ℓ1 penalty, by the two methods with a proof: data splitting, and the debiased lasso.
 
 **Splitting** (Cox, 1975; Wasserman and Roeder, 2009; Rinaldo, Wasserman and G'Sell, 2019). Half of the rows choose the features, the other
-half estimates their coefficients without a penalty. Given the choice, the second half is as good as new, so that the usual intervals
-hold: for the coefficients of the best model in these features, whether or not the true model has others.
+half estimates their coefficients without a penalty. The second half is independent of the choice, so the usual intervals are valid,
+for the coefficients of the best model in these features, whether or not the true model has others.
 
 **The debiased lasso** (Zhang and Zhang, 2014; van de Geer, Bühlmann, Ritov and Dezeure, 2014; Javanmard and Montanari, 2014). One Newton-like
 step from the lasso x̂, with a matrix Θ that nearly inverts the Hessian A,
 
     b = x̂ - Θ∇f(x̂),    √n(b - x*) ≈ N(0, ΘBΘᵀ),
 
-Row j of Θ comes from the lasso of column j on the others with strength λ_j: |(ΘA - I)_jk| ≤ λ_j/τ_j². What is left of the bias is
-λ_j‖x̂ - x*‖₁, small beside 1/√n where the true model has few features, fewer than √n/log d in order, and so have the rows of the inverse of A.
+Row j of Θ comes from the lasso of column j on the others with strength λ_j: |(ΘA - I)_jk| ≤ λ_j/τ_j². The remaining bias is of order
+λ_j‖x̂ - x*‖₁, small beside 1/√n if the true model has few features, of order less than √n/log d, and the rows of A⁻¹ have as few entries.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from reshuffle.solvers.newton_model import descend
 from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 HALVINGS = 12
-"""Of the strength of a lasso of columns at most: a four-thousandth is as good as none."""
+"""The most halvings of the strength of a lasso of columns: 1/4096 of it is as good as none."""
 LARGER = 2.0
-"""How many times as large as at the first strength a standard error may become, for less bias: with 1.25, the authors' choice, intervals of
-correlated columns that matter covered in half of the draws of benchmarks/coverage.py, and with 2 nearly as often as they should."""
+"""For less bias a standard error may grow by this factor over that at the first strength. With 1.25, the authors' choice, intervals of
+correlated columns that matter covered in half of the draws of benchmarks/coverage.py; with 2 they cover nearly as often as they should."""
 COLLINEAR = 1e-10
 """A column is a combination of the others if they leave less than this share of its square unexplained."""
 SPLIT = 31  # This is the stream of random numbers that divides the rows.
@@ -45,7 +45,7 @@ def halves(n: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def debiased(problem: Problem, x: Array) -> tuple[Array, Array]:
-    """b and its covariance, for the features alone: an intercept is made orthogonal to them first."""
+    """b and its covariance for the features; an intercept is first made orthogonal to them."""
     fit = problem.datafit
     if fit.outputs:
         raise InputError("method='debiased' is for a loss of one output: take method='split'")

@@ -1,4 +1,4 @@
-"""Losses that stand for a distribution: the dispersion, and the curvature that is expected of them."""
+"""Losses that stand for a distribution: their dispersion and their expected curvature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reshuffle.problem import Problem
 KNOWN = frozenset(
     ("logistic", "multinomial", "poisson", "probit", "complementary_log_log", "negative_binomial")
 )
-"""Losses, by their names in the core, that are minus a log-likelihood but for a constant: their dispersion is 1."""
+"""Losses, by their names in the core, that are minus a log-likelihood up to a constant: their dispersion is 1."""
 ESTIMATED = frozenset(("squared", "gamma", "inverse_gaussian", "tweedie"))
 """Losses that are minus a log-likelihood times an unknown dispersion φ, which is estimated."""
 
@@ -33,9 +33,9 @@ def expected_curvatures(loss: Loss, margins: Array) -> Array | None:
 
 
 def curvatures(loss: Loss, margins: Array, targets: Array) -> Array | None:
-    """l''(z, y) of losses that are not convex, whose ``second`` is not it where l bends down. ``None`` for others.
+    """l''(z, y) of losses that are not convex, for which ``second`` differs from l'' in places. ``None`` for others.
 
-    They are of targets with mean μ = exp(z), and l'' is affine in y: its values at μ and 2μ, where l bends up, give all others.
+    Their targets have mean μ = exp(z), and l'' is affine in y, so it follows from its values at μ and 2μ, where l is convex.
     """
     second = type(loss).second
     if loss.convex or not loss.log_link or second is None:

@@ -24,13 +24,13 @@ from reshuffle.problem import Problem
 from reshuffle.solvers.second_order import Linearisation, RowCurvature, SecondOrder
 
 SINGULAR = 1e-12
-"""Columns brought to length 1 are linearly dependent, up to rounding, where an eigenvalue of their Gram matrix is below this share of the largest."""
+"""Columns scaled to length 1 count as linearly dependent if an eigenvalue of their Gram matrix is below this share of the largest."""
 LARGEST = 5000
 """The largest number of coefficients whose covariance is computed: a matrix of 200 MB, whose inverse takes some seconds."""
 
 
 ENOUGH = 0.5
-"""Where there are more coefficients than this share of the rows (or events), intervals that hold for many rows cover far less often than they say."""
+"""Intervals are refused if there are more coefficients than this share of the rows (or events): they would cover far less often than they claim."""
 
 
 class Pieces(NamedTuple):
@@ -41,7 +41,7 @@ class Pieces(NamedTuple):
     spread: Array
     """B."""
     information: Array
-    """A, with the expected curvature where the loss knows one."""
+    """A, with the expected curvature if the loss has one."""
     back: Array
     """The matrix that takes the coordinates to those of the problem."""
 
@@ -93,7 +93,7 @@ def _uncentred(centre: Array, fit: Datafit) -> Array:
 
 
 def _spread_of_outputs(curves: SecondOrder, at: Linearisation) -> Array:
-    """B where a row has a slope for each of several outputs."""
+    """B for several outputs, each with a slope in every row."""
     fit = curves.fit
     rows = np.zeros((fit.n, fit.features), order="F")
     fit.rows.add_to(rows)
@@ -107,7 +107,7 @@ def _spread_of_outputs(curves: SecondOrder, at: Linearisation) -> Array:
 
 
 def inverse(matrix: Array, names: list[str]) -> Array:
-    """The inverse of a matrix of second derivatives, refused where columns depend on each other."""
+    """The inverse of a matrix of second derivatives; refused if columns depend on each other."""
     lengths = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     if not np.all(lengths > 0.0):
         flat = [name for name, length in zip(names, lengths, strict=True) if not length > 0.0]
@@ -132,7 +132,7 @@ def effective(bread: Array, l2: Array) -> float:
 
 
 def check_enough(coefficients: float, count: int, what: str) -> None:
-    """Refuse intervals that hold for large samples where the sample is small beside the model."""
+    """Refuse asymptotic intervals if the sample is too small for the model."""
     if coefficients > ENOUGH * count:
         raise InputError(
             f"the intervals would not be valid: their theory needs many more {what} than coefficients, and there are {count} {what} "
@@ -155,7 +155,7 @@ def robust(problem: Problem, x: Array, l2: Array, names: list[str]) -> Array:
 
 
 def model_based(problem: Problem, x: Array, names: list[str]) -> tuple[Array, float]:
-    """φA⁻¹/n, and the degrees of freedom of φ: infinite where it is known."""
+    """φA⁻¹/n, and the degrees of freedom of φ: infinite if it is known."""
     _, _, information, back = pieces_of(problem, x, np.zeros(problem.features))
     phi, df = dispersion(problem, x)
     if not problem.loss.quadratic:  # least squares has exact intervals for normal errors

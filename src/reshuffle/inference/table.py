@@ -24,8 +24,8 @@ COLUMNS = ("estimate", "std_error", "statistic", "p_value", "lower", "upper")
 class Inference:
     """Estimates, standard errors, statistics, p-values and intervals, one of each per name.
 
-    The statistic is estimate/std_error. Where ``df`` is finite it is compared with Student's distribution of that many degrees of
-    freedom, else with the normal one; p-values are two-sided, for the hypothesis that the coefficient is zero.
+    The statistic is estimate/std_error. If ``df`` is finite it is compared with Student's distribution with that many degrees of
+    freedom, otherwise with the normal distribution; p-values are two-sided, for the hypothesis that the coefficient is zero.
     """
 
     names: list[str]
@@ -33,12 +33,12 @@ class Inference:
     covariance: Array
     """The covariance matrix of the estimates."""
     level: float
-    """The probability with which an interval covers what it is about."""
+    """The probability with which an interval covers its target."""
     df: float
     method: str
     """How the standard errors were found."""
     about: str
-    """What the intervals are about."""
+    """The target of the intervals, in words."""
 
     def __post_init__(self) -> None:
         check_level(self.level)
@@ -49,7 +49,7 @@ class Inference:
 
     @property
     def statistic(self) -> Array:
-        """z, or t where ``df`` is finite."""
+        """z, or t if ``df`` is finite."""
         return np.asarray(self.estimate / self.std_error)
 
     @property
@@ -96,7 +96,7 @@ class Inference:
         return DataFrame({name: getattr(self, name) for name in COLUMNS}, index=self.names)
 
     def transformed(self, matrix: object, names: Sequence[str]) -> Inference:
-        """The same for linear combinations of the coefficients: one row of the matrix and one name for each."""
+        """The table for linear combinations of the coefficients: one row of the matrix and one name for each."""
         rows = as_array("matrix", matrix)
         if rows.shape != (len(names), len(self)) or rows.dtype.kind not in "fiub":
             raise InputError(
@@ -134,6 +134,6 @@ class Inference:
 
 
 def check_level(level: object) -> None:
-    """A probability."""
+    """Check that a level is a probability."""
     if not (isinstance(level, (float, np.floating)) and 0.0 < level < 1.0):
         raise InputError(f"level must lie between 0 and 1, such as 0.95, got {shown(level)}")

@@ -18,26 +18,25 @@ from reshuffle.losses.targets import KINDS, Targets
 class Loss:
     """A loss l(z, y) of one margin z = aᵀx and one target y.
 
-    A subclass gives, as static functions (compiled by numba where the extra of that name is installed),
+    A subclass has the static functions (compiled by numba if the extra of that name is installed)
 
     - ``value(z, y)``: l(z, y);
     - ``derivative(z, y)``: l'(z, y) in z;
 
-    and ``curvature``, a bound on l''(z, y) over all z and y (infinite where there is none: then
-    Newton steps are all that is left, and ``second`` is wanted). Parameters are the fields of a
+    and ``curvature``, a bound on l''(z, y) over all z and y (infinite if there is none: then only
+    Newton steps are possible, and they need ``second``). Parameters are the fields of a
     dataclass; the functions take them as further arguments, in order. Nothing else is needed: the
     core calls the functions by their addresses, and takes addresses of compiled ones as they are.
 
-    ``conjugate(s, y)`` = sup_z sz - l(z, y) is wanted only for slopes s that the derivative can take
+    ``conjugate(s, y)`` = sup_z sz - l(z, y) is optional, and called only for values s of the derivative
     (and for s scaled towards zero); with it the exact method can bound the gap to the minimum.
 
-    ``second(z, y)`` = l''(z, y) is wanted for Newton steps; at a kink of l' either side will do. Their
-    bound on P(x) - P* is true for an l'' with one peak (it does not rise again in z once it has
-    fallen), or with a ``self_concordance``.
+    ``second(z, y)`` = l''(z, y) is needed for Newton steps; at a kink of l' either side will do. Their
+    bound on P(x) - P* is valid if l'' has a single peak in z, or with a ``self_concordance``.
 
     A loss over several outputs (``vector = True``) gets z as an array with one entry per output
     and its ``derivative`` overwrites z. Its ``second`` overwrites z with numbers p ≥ 0 that sum to 1,
-    which stand for the Hessian diag(p) - ppᵀ; a vector loss with another Hessian does without.
+    which stand for the Hessian diag(p) - ppᵀ; a vector loss with another Hessian has no ``second``.
 
     The losses of the package also have ``oracle(z, y)``, the formula once more in plain numpy for
     arrays of margins and targets, which the tests compare the compiled functions with.
@@ -74,30 +73,30 @@ class Loss:
     conjugate: ClassVar[Callable[..., float] | None] = None
     second: ClassVar[Callable[..., float | Array] | None] = None
     core: ClassVar[str]
-    """The name under which the core has this loss, compiled in; a loss of one's own has none."""
+    """The name of this loss in the compiled core; a user's loss has none."""
     self_concordance: ClassVar[float] = inf
-    """M with ``|l'''| ≤ M·l''`` everywhere, where there is one: how fast l'' may fall. Of a vector loss, where M
-    times the range of a change of its margins bounds the change of the logarithm of l'' along it."""
+    """M with ``|l'''| ≤ M·l''`` everywhere, if there is one: it bounds how fast l'' falls. For a vector loss, M times
+    the range of a change of its margins bounds the change of the logarithm of l'' along it."""
     convex: bool = True
-    """Whether l is convex in z. Where it is not, ``second`` gives positive numbers that are not below l'', Newton steps end at a stationary point,
+    """Whether l is convex in z. If not, ``second`` returns positive numbers that are not below l'', Newton steps end at a stationary point,
     which only the gradient mapping recognises, and no bound on P(x) - P* is claimed."""
     largest_target: float = inf
-    """Beyond this the loss leaves the range of numbers near its own minimum."""
+    """The largest target: beyond it the loss leaves the range of floating point near its own minimum."""
     log_link: ClassVar[bool] = False
-    """Whether l is half the deviance of targets with mean exp(z): then an exposure has a meaning, and D² is the score."""
+    """Whether l is half the deviance of targets with mean exp(z): then an exposure is meaningful, and the score is D²."""
     boundary: ClassVar[float] = 0.0
     """For a loss of two classes: the margin at which both are equally likely."""
     quadratic: ClassVar[bool] = False
-    """Whether l'' is the same everywhere: Newton's model is then f itself, and one step is enough."""
+    """Whether l'' is constant: Newton's model is then f itself, and one step is enough."""
     probabilities: ClassVar[bool] = False
     """For a vector loss: whether slopes are p - e_y with probabilities p, and l*(p - e_y) = Σ_k p_k log p_k."""
     balanced: ClassVar[Callable[..., Array] | None] = None
     """``balanced(slopes, y, weights)``, for a gap with an intercept: slopes near the given ones with Σ_i w_i s_i = 0.
-    A loss of one output that has none gets those of one sign shortened; a vector loss has no gap then."""
+    Without it, a loss of one output has the slopes of one sign shortened, and a vector loss has no gap."""
     each: ClassVar[type[Loss] | None] = None
-    """For a loss of several outputs that is a sum over them: the loss of one."""
+    """For a loss that is a sum over several outputs: the loss of one output."""
     recedes: ClassVar[Callable[..., Mask] | None] = None
-    """``recedes(z, y, clear)`` in plain numpy: for which samples l(tz, y) falls for all t ≥ 1, by margins above ``clear``."""
+    """``recedes(z, y, clear)`` in plain numpy: whether l(tz, y) falls for all t ≥ 1, for each sample, by margins above ``clear``."""
     oracle: ClassVar[Callable[..., Array] | None] = None
 
     @classmethod
@@ -106,7 +105,7 @@ class Loss:
         return [cls()]
 
     def for_targets(self, y: ArrayLike) -> Loss:
-        """This loss for these targets: another where y has a column for each of several outputs."""
+        """The loss for these targets: another one if y has a column for each of several outputs."""
         return self
 
     @property
@@ -121,7 +120,7 @@ class Loss:
 
     @property
     def params(self) -> tuple[float, ...]:
-        """The parameters, as the compiled functions take them."""
+        """The parameters in the order of the arguments of the compiled functions."""
         if not is_dataclass(self):
             return ()
         return tuple(float(getattr(self, field.name)) for field in fields(self))
@@ -131,7 +130,7 @@ class Loss:
 
 
 def check_loss(loss: object) -> Loss:
-    """An instance of a loss that has all it must have."""
+    """The loss, checked to have all required functions and a valid curvature."""
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be an instance of reshuffle.losses.Loss, got {loss!r}")
     for name in ("value", "derivative"):

@@ -1,4 +1,4 @@
-"""Losses by name: the one list that estimators, the command, files of sites and exports read.
+"""Names of losses, in one list for estimators, the command, files of sites and exports.
 
 A name may be followed by the parameters of its loss: ``tweedie(1.7)``, ``negative_binomial(0.5)``, ``quantile(0.9, 0.1)``.
 """
@@ -34,9 +34,9 @@ OF_NUMBERS: dict[str, type[Loss]] = {
     "squared": Squared, "huber": Huber, "quantile": Quantile, "poisson": Poisson, "gamma": Gamma,
     "tweedie": Tweedie, "inverse_gaussian": InverseGaussian, "negative_binomial": NegativeBinomial,
 }  # fmt: skip
-"""Names of losses of a number."""
+"""Names of losses for a target of numbers."""
 OF_MORE: dict[type[Loss], type[Loss]] = {Logistic: Multinomial}
-"""The loss that replaces one of two classes where there are more."""
+"""The loss that replaces a loss of two classes if there are more."""
 
 WRITTEN = re.compile(r"([a-z_]+)(?:\s*\(([^()]*)\))?")
 
@@ -52,7 +52,7 @@ def split_name(text: str) -> tuple[str, list[float]]:
 
 
 def loss_by_name(text: str, names: Mapping[str, type[Loss]]) -> Loss:
-    """The loss of this name, with its parameters where some are written."""
+    """The loss of this name, with the parameters that the text gives."""
     name, given = split_name(text)
     if name not in names:
         raise InputError(

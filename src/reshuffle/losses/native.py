@@ -1,9 +1,9 @@
-"""A loss as the core takes it: one that it has, by name, or the addresses of functions of one's own.
+"""Passes a loss to the core: a built-in one by name, a user's loss by the addresses of its functions.
 
-Functions of one's own are compiled by numba where that is installed (the extra ``numba``), and called by address, within
-a third of the speed of a built-in loss. Without numba they are called as they are: once for many samples in passes over
-all rows, where they take arrays, and one sample at a time elsewhere. Addresses of compiled functions (of ctypes, cffi,
-``scipy.LowLevelCallable`` or ``numba.cfunc``) are taken as they are.
+A user's functions are compiled by numba if it is installed (the extra ``numba``) and called by address, within
+a third of the speed of a built-in loss. Without numba they are called in Python: in passes over all rows once for many
+samples, if they accept arrays, otherwise one sample at a time. Addresses of compiled functions (of ctypes, cffi,
+``scipy.LowLevelCallable`` or ``numba.cfunc``) are used directly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reshuffle.losses.base import Loss
 
 PARTS = ("value", "derivative", "second", "conjugate")
-"""The functions of a loss that the core takes, in its order."""
+"""The functions of a loss that the core calls, in the core's order."""
 
 Scalar = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
 CFunction = Scalar.__mro__[1]
@@ -45,7 +45,7 @@ class Compiled(Protocol):
 
 
 def native_loss(loss: Loss, classes: bool) -> native.Loss:
-    """The loss as the core takes it; ``classes`` says that the targets of a vector loss are classes."""
+    """The core's object for the loss; ``classes`` says that the targets of a vector loss are classes."""
     kind: object = type(loss)
     return _native_loss(kind, loss.params, repr(loss), classes)
 
@@ -75,7 +75,7 @@ def _native_loss(
 
 
 def built_in(kind: type[Loss]) -> str | None:
-    """The name of the core's own loss for this class: one whose functions no subclass has replaced."""
+    """The core's name for this class of losses, if no subclass has replaced its functions; otherwise None."""
     for ancestor in kind.__mro__:
         if "core" in vars(ancestor):
             same = all(getattr(kind, part) is getattr(ancestor, part) for part in PARTS)
@@ -127,7 +127,7 @@ def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
             try:
                 found: float | Array = with_params(z, y)
                 return found
-            except Exception:  # else numba prints it for every sample, and 0 is returned
+            except Exception:  # otherwise numba prints the error for every sample and returns 0
                 return np.nan
 
         made: Compiled = numba.cfunc("float64(float64, float64)", error_model="numpy")(closed)
@@ -135,7 +135,7 @@ def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
 
 
 def _jitted(function: Part) -> Part:
-    """The function for calls from compiled ones; one that its author has compiled already stays as it is."""
+    """The function compiled for calls from compiled functions; unchanged if its author has already compiled it."""
     numba = import_module("numba")
     if hasattr(function, "py_func"):
         return function
@@ -146,12 +146,12 @@ def _jitted(function: Part) -> Part:
 def _called(
     function: Part, params: tuple[float, ...], errors: list[BaseException]
 ) -> tuple[object, object | None]:
-    """The function as it is, for one sample and (where it takes arrays) for many."""
+    """The uncompiled function as a callback for one sample and, if it accepts arrays, one for many."""
 
     def one(z: float, y: float) -> float:
         try:
             return float(function(z, y, *params))
-        except BaseException as error:  # raised again by whoever called the core, and so is Ctrl-C
+        except BaseException as error:  # the caller of the core raises it again, also Ctrl-C
             errors.append(error)
             return np.nan
 
@@ -167,12 +167,12 @@ def _called(
 
 
 def _takes_arrays(function: Part, params: tuple[float, ...]) -> bool:
-    """Whether the function gives for arrays what it gives for their entries."""
+    """Whether the function, called with arrays, gives the same values as for their entries."""
     z, y = np.array([0.3, -1.2, 2.5]), np.array([1.0, -1.0, 1.0])
     try:
         whole = np.asarray(function(z.copy(), y, *params), dtype=np.float64)
         each = [float(function(a, b, *params)) for a, b in zip(z.tolist(), y.tolist(), strict=True)]
-    except Exception:  # a function of numbers alone
+    except Exception:  # the function accepts only numbers
         return False
     return whole.shape == z.shape and bool(np.array_equal(whole, each))
 
@@ -269,7 +269,7 @@ def _called_vector(
 
 
 def address_of(function: Any) -> int | None:
-    """The address of a compiled function double(double, double), where it is one; else nothing."""
+    """The address of a compiled function double(double, double); None if it is none."""
     inner = getattr(function, "function", function)  # of a LowLevelCallable
     if isinstance(inner, CFunction):
         found = _pointer(inner)
@@ -291,7 +291,7 @@ SIGNATURE = "double(double, double)"
 
 
 def _declared(function: Any) -> str | None:
-    """The type that a compiled function is declared with, as C writes it; none where it is not known."""
+    """The declared type of a compiled function, in the notation of C; None if it is unknown."""
     if hasattr(function, "argtypes"):  # of ctypes
         if function.argtypes is None:  # no one has said
             return None
@@ -323,7 +323,7 @@ def has_numba() -> bool:
 
 @cache
 def warn_slow(name: str) -> None:
-    """Say once that a loss of one's own is called from Python."""
+    """Warn once that a user's loss is called in Python."""
     warn_user(
         f"loss {name} is called one sample at a time in Python; install numba (the extra "
         "reshuffle[numba]) and it is compiled",
@@ -332,7 +332,7 @@ def warn_slow(name: str) -> None:
 
 
 class compiling:
-    """Turn what numba has to say about a loss's functions into an error that names the loss."""
+    """Turn numba's errors about a loss's functions into an error that names the loss."""
 
     def __init__(self, name: str) -> None:
         self.name = name

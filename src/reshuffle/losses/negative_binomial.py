@@ -11,7 +11,7 @@ from reshuffle.errors import InputError, shown
 from reshuffle.losses.base import Loss
 
 LEAST, MOST = 1e-8, 1e8
-"""Below the first the distribution is Poisson's to rounding; the second is as far on the other side."""
+"""The range of α: below the first the distribution is Poisson's up to rounding; the second is its inverse."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 def check_offsets(offset: object, exposure: object, n: int, loss: Loss) -> Array:
-    """o_i = offset_i + log(exposure_i), one per row; empty where neither is given, or all are 0."""
+    """o_i = offset_i + log(exposure_i), one per row; empty if neither is given or all are 0."""
     if offset is None and exposure is None:
         return read_only(np.empty(0))
     given = "offset" if offset is not None else "exposure"
@@ -30,7 +30,7 @@ def check_offsets(offset: object, exposure: object, n: int, loss: Loss) -> Array
 
 
 def log_of_exposure(exposure: object, n: int, loss: Loss) -> Array:
-    """log(exposure_i), refused where the mean of the loss is not the exponential of the margin."""
+    """log(exposure_i); refused if the mean of the loss is not the exponential of the margin."""
     if not loss.log_link:
         raise InputError(
             f"exposure needs a loss whose mean is exp(margin), such as Poisson(), and {loss!r} is none: give its effect on "

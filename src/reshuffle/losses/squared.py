@@ -111,7 +111,7 @@ class SquaredOutputs(Loss):
 def without_mean(slopes: Array, weights: Array) -> Array:
     """s_i - Σ_k w_k s_k/Σ_k w_k, so that Σ_i w_i s_i = 0: every slope is one that the square can have.
 
-    Twice, since the rounding of a large mean would stay in the small slopes that are left.
+    The mean is subtracted twice, since the rounding of a large mean would stay in small slopes.
     """
     for _ in range(2):
         slopes = slopes - np.average(slopes, axis=0, weights=weights if weights.size else None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reshuffle.losses.base import Loss
 
 SMALLEST = 1e-150
-"""The square of a smaller number, times the share of one row among many, is no longer a normal number."""
+"""The square of a smaller number, times the share of one row among many, is subnormal or zero."""
 ENCODE = "encode labels first: y, classes = reshuffle.encode_labels(labels)"
 
 
@@ -68,7 +68,7 @@ class RealRows(Real):
 
 
 class Signs(Real):
-    """-1 and +1, or 0 and 1, both of which must be there."""
+    """-1 and +1, or 0 and 1; both must occur."""
 
     def check(self, y: AnyArray, loss: object) -> AnyArray:
         targets = super().check(y, loss)
@@ -162,7 +162,7 @@ KINDS: dict[str, Targets] = {
 
 
 def check_targets(y: object, n: int, loss: Loss) -> AnyArray:
-    """y as the loss wants it."""
+    """Check the targets, and convert them for the loss."""
     given = as_array("y", y)
     matrix = getattr(loss.kind, "dimensions", 1) == 2
     if given.shape[:1] != (n,) or given.ndim != 1 + matrix or not given.size:

@@ -13,9 +13,9 @@ from reshuffle.losses.base import Loss
 from reshuffle.losses.gamma import Gamma
 
 LARGEST = 10.0
-"""Powers beyond this have no use that is known, and y to the power of them leaves the range of numbers."""
+"""The largest power: larger ones have no known use, and y to such a power leaves the range of floating point."""
 RANGE = 1e300
-"""μ^(1-p) for p > 2 is a normal number, with digits to spare, up to the inverse of this."""
+"""For p > 2 targets are limited so that μ^(1-p) is at least 1/RANGE, a normal number with digits to spare."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +91,7 @@ class Tweedie(Loss):
         low = y * exp((1.0 - power) * z) if y > 0.0 else 0.0
         high = exp((2.0 - power) * z)
         found = (2.0 - power) * high + (power - 1.0) * low
-        return found if found > 0.0 else high  # what it is where y = μ
+        return found if found > 0.0 else high  # its value at y = μ
 
     @staticmethod
     def recedes(z: Array, y: Array, clear: float) -> Mask:

@@ -1,7 +1,7 @@
-"""The abilities of a penalty. A penalty must have ``value`` and ``prox``; everything else is optional.
+"""Defines the abilities of a penalty. A penalty must have ``value`` and ``prox``; everything else is optional.
 
-Every further ability is a method that a penalty may have; code that needs one calls ``ability`` and never asks for
-the class. What is missing costs speed or a certificate, never correctness.
+An ability is a further method that a penalty may have. Code that needs one calls ``ability`` and never asks for the
+class. A missing ability costs speed or a certificate, never correctness.
 
 | ability | used by |
 | --- | --- |
@@ -108,7 +108,7 @@ class Able(Penalty, Protocol):
         ...
 
     def excess(self, x: Array, g: Array) -> Array:
-        """How far -g_j is from ∂ψ_j(0) where x_j = 0 (in a group: that of its norm); inf elsewhere."""
+        """The distance of -g_j from ∂ψ_j(0) if x_j = 0 (for a group: of its norm); inf if x_j ≠ 0."""
         ...
 
     def together(self, matter: Mask) -> Mask:
@@ -120,7 +120,7 @@ class Able(Penalty, Protocol):
         ...
 
     def lambda_max(self, g: Array) -> float:
-        """The smallest factor t ≥ 0 for which x = 0 minimises ⟨g, x⟩ + t·ψ(x); inf where there is none."""
+        """The smallest factor t ≥ 0 for which x = 0 minimises ⟨g, x⟩ + t·ψ(x); inf if there is none."""
         ...
 
 
@@ -135,7 +135,7 @@ def ability(penalty: Penalty, name: str) -> Callable[..., Any] | None:
 
 
 def as_able(penalty: Penalty) -> Able:
-    """The same penalty, for code that has asked ``ability`` for what it calls."""
+    """The penalty, typed as ``Able``, for code that has checked by ``ability`` that it has the methods."""
     return cast(Able, penalty)
 
 

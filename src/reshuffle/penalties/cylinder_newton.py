@@ -1,11 +1,11 @@
-"""The projection onto cylinders if coordinates of very different size share groups: Newton's method with exact steps.
+"""Projects onto cylinders by Newton's method with exact steps, for groups that share coordinates of very different size.
 
-``core/cylinders.hpp`` says what is solved, and takes steps that are cheap. Where multipliers trade places (one goes to zero
-while another grows a thousandfold) these stall. Here a step minimises the whole quadratic model of d over m ≥ 0,
+``core/cylinders.hpp`` states the problem and takes cheap steps, which stall when multipliers trade places (one goes to zero
+while another grows a thousandfold). Here a step minimises the whole quadratic model of d over m ≥ 0,
 
     min_t  ‖Bᵀt‖²/2 - ⟨c, t⟩,   t ≥ 0,       B_gj = |y_j|/√s_j for j in g,   c = r + BBᵀm,   r = -∇d(m),
 
-which is the dual of the shortest move into a polyhedron, and is shortened until d falls.
+the dual of the shortest move into a polyhedron. The step is shortened until d falls.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ ROUNDED = 1e-29  # Relative to t times the norm: the smallest gap to ask of a pr
 
 
 class Projected(NamedTuple):
-    """x minus its projection, this itself, the parts of the difference, a bound on how far it is from the minimum, and the rounds.
+    """x minus its projection, the projection, the parts of the difference, a bound on the distance from the minimum, and the rounds.
 
-    The rounds are negative where they did not do.
+    The rounds are negative if they were not enough.
     """
 
     point: Array

@@ -25,12 +25,12 @@ class Coordinates(NamedTuple):
 
     @property
     def one_by_one(self) -> Coordinates | None:
-        """The coordinates, where nothing ties them together."""
+        """The form itself, because no group ties coordinates together."""
         return self
 
     @property
     def in_groups(self) -> Groups | None:
-        """The groups, where there are some."""
+        """The groups, if there are any."""
         return None
 
     @property
@@ -40,7 +40,7 @@ class Coordinates(NamedTuple):
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """The coordinates that the form does not see."""
+        """The coordinates on which the form does not depend."""
         bounded = (self.low > -np.inf) | (self.high < np.inf)
         return ~((self.l1 > 0) | (self.l2 > 0) | bounded)
 
@@ -65,7 +65,7 @@ class Groups(NamedTuple):
 
     @property
     def in_groups(self) -> Groups | None:
-        """The groups, where there are some."""
+        """The groups, if there are any."""
         return self
 
     @property
@@ -75,7 +75,7 @@ class Groups(NamedTuple):
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """The coordinates that the form does not see."""
+        """The coordinates on which the form does not depend."""
         held = (self.l1 > 0) | (self.l2 > 0)
         strengths = np.repeat(self.strengths, np.diff(self.starts))
         held[self.members[: self.starts[-1]][strengths > 0]] = True

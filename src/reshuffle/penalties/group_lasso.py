@@ -19,7 +19,7 @@ class GroupLasso(Grouped):
     ----------
     strength : the factor in front, not negative.
     groups : for each coordinate the number of its group (an integer array, -1 for a coordinate that
-        is not penalised; where there are fewer numbers, those at the end are not), or a list of index lists.
+        is not penalised; if there are fewer numbers, the remaining coordinates are not penalised), or a list of index lists.
         ``None``: each row of a matrix unknown is a group (one group per feature of a multinomial model).
         "columns", in an estimator that is fitted to a table: the features of one column, named
         "column=category", are a group; see ``column_groups``.

@@ -32,9 +32,9 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     max_g ‖y_g‖/(strength·w_g), so that the prox is x minus its projection onto an intersection of cylinders. It is found
     by a compiled Newton method in one multiplier per group, and so is the value, the upper one of two bounds that meet.
 
-    The same problem can be stated in the parts: the minimum over them and that over x are taken at once. Their features are
-    those of the groups side by side (``columns``), their penalty is a ``GroupLasso`` (``penalty``), whose prox runs in the
-    kernels, and the coefficients are their sum (``coefficients``). It is faster, and takes a copy of the columns.
+    The problem can also be solved for the parts v_g directly. Their features are those of the groups side by side
+    (``columns``), their penalty is a ``GroupLasso`` (``penalty``), whose prox runs in the kernels, and the coefficients are
+    their sum (``coefficients``). This is faster, but needs a copy of the columns.
 
     Parameters
     ----------

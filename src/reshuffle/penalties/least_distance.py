@@ -94,7 +94,7 @@ def _gap(rows: Array, room: Array, s: Array, multipliers: Array, scale: float) -
     """‖r‖²/2 + Σ_i μ_i(room_i - rows_i·s) with r = s + rowsᵀμ.
 
     r - s lies in the ε-normal cone at s, ε being the sum, which says how much longer s may be than the shortest
-    one. A row counts as met where it is so up to rounding: the shortest move for a room that differs by no more.
+    one. A row counts as met if it is met up to rounding: s is then the shortest move for a room that differs by no more.
     """
     active = multipliers > 0
     r = s + rows[active].T @ multipliers[active]

@@ -92,7 +92,6 @@ class OverlappingGroups(ByContent, ABC):
         return known
 
     def _weights(self, size: int) -> Array:
-        """w_g, smallest group first."""
         _, starts, order = self._structure(size)
         if self.weights is None:
             return np.sqrt(np.diff(starts))
@@ -102,7 +101,6 @@ class OverlappingGroups(ByContent, ABC):
         return self.strength * self._weights(size)
 
     def _norms(self, x: Array) -> Array:
-        """‖x_g‖, smallest group first."""
         members, starts, _ = self._structure(x.size)
         norms: Array = np.sqrt(np.add.reduceat(x.ravel()[members] ** 2, starts[:-1]))
         return norms

@@ -55,11 +55,10 @@ class Separable(ByContent):
 
     @property
     def _is_free(self) -> bool:
-        """Whether no bound was given."""
         return self.lower is Separable.lower and self.upper is Separable.upper
 
     def _ridge_of_all(self, ridge: float) -> float:
-        """l2 with the ridge, where it is one number and there are no bounds; else 0."""
+        """l2 plus the ridge if that is one number and there are no bounds; otherwise 0."""
         return float(self.l2 + ridge) if self._is_free and np.ndim(self.l2) == 0 else 0.0
 
     @property

@@ -26,10 +26,10 @@ RESUMED = (
 
 @dataclass(frozen=True)
 class Account:
-    """ε after so many epochs or rounds.
+    """Computes ε after any number of epochs or rounds.
 
-    A unit has a part in one release in each ``turns`` epochs or rounds. ``steps`` is the number of steps among which a
-    sample drew its own in secret, where it did.
+    A unit takes part in one release in every ``turns`` epochs or rounds. ``steps`` is the number of steps among which a
+    sample secretly drew its own, if it did.
     """
 
     level: Level
@@ -39,12 +39,12 @@ class Account:
     assumed: tuple[str, ...] = field(default=())
 
     def releases(self, epochs: int) -> int:
-        """The largest number of releases to which a unit has contributed after so many epochs or rounds."""
+        """The largest number of releases to which a unit has contributed after ``epochs`` epochs or rounds."""
         return -(-epochs // self.turns)
 
     def after(self, epochs: int, *, final: bool = True, repeated: int = 0) -> Guarantee:
-        """The guarantee of all models up to this epoch, of which so many were made twice, with other noise. That of allocations
-        takes seconds: before the end the one of any order stands for it, which is valid and larger."""
+        """The guarantee of all models up to this epoch, ``repeated`` of which were made twice, with new noise. The ε of allocations takes
+        seconds to compute: before the end, the ε for any order is used instead, which is valid but larger."""
         level, count = self.level, self.releases(epochs) + repeated
         z, delta = self.multiplier, level.delta
         secret = final and self.steps is not None

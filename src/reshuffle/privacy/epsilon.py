@@ -1,4 +1,4 @@
-"""ε, computed by other projects' libraries: dp-accounting for Gaussian releases, PLD_accounting for allocations.
+"""Computes ε by other projects' libraries: dp-accounting for Gaussian releases, PLD_accounting for allocations.
 
 E releases of a sum of sensitivity C with noise z·C are as private as one with noise z·C/√E (Dong, Roth and Su 2022),
 whose ε is known exactly (Balle and Wang 2018). That holds for every order of the samples and every adaptive choice of
@@ -23,7 +23,7 @@ def require_accountant() -> None:
 
 @cache
 def epsilon_of_releases(noise: float, releases: int, delta: float) -> float:
-    """ε(δ) of so many Gaussian releases with noise multiplier z, in whatever order; 0 for none.
+    """ε(δ) of ``releases`` Gaussian releases with noise multiplier z, in any order; 0 for none.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def epsilon_of_releases(noise: float, releases: int, delta: float) -> float:
 
 @cache
 def noise_for_releases(epsilon: float, delta: float, releases: int) -> float:
-    """The smallest noise multiplier z with which so many releases have this ε."""
+    """The smallest noise multiplier z with which ``releases`` releases have this ε."""
     require_accountant()
     from dp_accounting import get_sigma_gaussian
 
@@ -55,9 +55,9 @@ def noise_for_releases(epsilon: float, delta: float, releases: int) -> float:
 
 @cache
 def epsilon_of_allocations(noise: float, steps: int, epochs: int, delta: float) -> float:
-    """ε(δ) where each sample draws one of so many steps in each epoch, and nobody learns which (balls and bins).
+    """ε(δ) if each sample draws one of ``steps`` steps in each epoch, and nobody learns which (balls and bins).
 
-    An upper bound by PLD_accounting, which takes seconds; never more than that of any order.
+    It is an upper bound by PLD_accounting, which takes seconds; it never exceeds the ε for any order.
     """
     if epochs == 0:
         return 0.0

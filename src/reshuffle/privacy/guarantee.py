@@ -1,4 +1,4 @@
-"""What a private run guarantees, as a record that results and model files carry."""
+"""The guarantee of a private run, as a record in results and model files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEIGHBOURS = {
 
 @dataclass(frozen=True)
 class Guarantee:
-    """(ε, δ) of all models of a run together, with the relation under which it holds and what was assumed."""
+    """(ε, δ) of all models of a run together, with the neighbouring relation and the assumptions."""
 
     epsilon: float
     delta: float
@@ -55,7 +55,7 @@ class Guarantee:
 
     @classmethod
     def from_record(cls, record: object) -> Self:
-        """The guarantee of a record as ``asdict`` gives it; a ``ValueError`` where it is none."""
+        """The guarantee of a record made by ``asdict``; raises ``ValueError`` if it is not one."""
         names = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or set(record) != names:
             raise ValueError("its record of privacy is not a guarantee")

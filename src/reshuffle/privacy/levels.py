@@ -66,7 +66,7 @@ class Level:
             )
 
     def multiplier(self, releases: int) -> float:
-        """z, if ε is spent on so many releases."""
+        """z, if ε is spent on ``releases`` releases."""
         if self.noise is not None:
             return float(self.noise)
         return noise_for_releases(float(self.epsilon or np.nan), self.delta, releases)
@@ -82,8 +82,8 @@ class ClientLevel(Level):
     Parameters
     ----------
     noise_at : "sites": each of the K clients of a round adds noise of standard deviation z·C/√K, so that the sum has
-        z·C. The driver then never holds a sum without noise if it sees sums alone, but it does see single replies
-        with little noise where sums are not secure. "driver": the driver adds the noise, and is trusted.
+        z·C. The driver then never holds a sum without noise, but unless sums are secure it sees single replies
+        with little noise. "driver": the driver adds the noise and is trusted.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A level by plain words and numbers, as a file or a command has them."""
+"""Makes a level from plain words and numbers, as in a file or a command."""
 
 from __future__ import annotations
 
@@ -44,4 +44,4 @@ NEEDED = {
     "clip": "the largest influence of one unit on a sum, for example 1.0",
     "delta": "a number below 1 over the number of units, for example 1e-5",
 }
-"""What a setting without a default stands for."""
+"""Explanations of the settings that have no default."""

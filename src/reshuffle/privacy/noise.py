@@ -20,10 +20,10 @@ def secret_generator() -> np.random.Generator:
 
 
 class RepeatedNoise:
-    """Random numbers that are a function of a secret key and of what it is added to.
+    """Random numbers that depend only on a secret key and the question to whose answer they are added.
 
-    A client that is asked the same question twice, since its answer was lost, gives the same answer: two answers with
-    different noise would tell more than one. Another question gets independent noise. A copy in another process has a
+    A client that is asked the same question again because its answer was lost gives the same answer: two answers with
+    different noise would reveal more than one. Other questions get independent noise. A copy in another process has a
     key of its own, because the bytes from which it was made have travelled.
 
     ``key`` is for a host that starts a new process for every message: 32 bytes from the system, which it keeps in its own

@@ -1,4 +1,4 @@
-"""Settings of a solver that would leak what the noise hides, refused before any data is touched."""
+"""Refuses settings of a solver that would leak what the noise hides, before any data is touched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reshuffle.steps import Setting
 
 
 def check_private(solver: Any, *levels: type[Level]) -> None:
-    """Refuse a solver whose ``privacy`` is none of these levels, or whose other settings do not go with it."""
+    """Refuse a solver whose ``privacy`` is none of these levels, or whose other settings are incompatible with it."""
     level, name = solver.privacy, type(solver).__name__
     allocates = hasattr(getattr(solver, "order", None), "allocate")
     if level is None and not allocates:
@@ -46,7 +46,7 @@ def check_private(solver: Any, *levels: type[Level]) -> None:
 
 
 def _check_step(solver: Any, name: str) -> None:
-    """Refuse a step that reads L_max, which is the largest row of the data."""
+    """Refuse a step that is computed from L_max, which reveals the largest row of the data."""
     try:
         without_data = Setting(np.nan, 1.0, 2.0, 1.0, solver.limit, np.nan)
         first = float(solver.step.bind(without_data)(0))

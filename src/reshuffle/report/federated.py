@@ -120,7 +120,6 @@ def _quality_part(held: Quality, trace: Trace) -> html.Markup:
 
 
 def _explained(held: Quality) -> str:
-    """An explanation of the table's columns."""
     known = {
         "loss": "loss is the mean over rows",
         "accuracy": "accuracy the share of rows that are right",
@@ -134,7 +133,7 @@ def _explained(held: Quality) -> str:
 
 
 def _sites_part(tally: Tally, rounds: int) -> html.Markup:
-    """How many rounds each site took part in."""
+    """The section about participation: the number of rounds in which each site took part."""
     total = sum(part.samples or 0 for part in tally.parts)
     rows = [_site(part, total, rounds) for part in tally.parts]
     troubled = [part for part in tally.parts if part.failed]
@@ -165,7 +164,6 @@ def _site(part: ClientTally, total: int, rounds: int) -> Sequence[str]:
 
 
 def _travelled_part(tally: Tally) -> html.Markup:
-    """Messages and bytes, by purpose."""
     rows = [
         (
             f"{MEANING.get(kind, kind)} ({kind})",

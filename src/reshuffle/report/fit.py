@@ -40,7 +40,7 @@ def fit_page(
 
 
 def tiles(model: Linear, held: HeldOut | None) -> Iterator[tuple[str, str]]:
-    """The numbers to see first."""
+    """The most important numbers, at the top of the page."""
     if held is not None:
         name, value = next(iter(held.scores.items()))
         if name == "accuracy":
@@ -119,7 +119,7 @@ def held_out_part(held: HeldOut | None) -> Iterator[html.Markup]:
 
 
 def by_class(held: HeldOut) -> tuple[html.Markup, str]:
-    """Precision, recall and F1 of each class, or of those that are predicted worst."""
+    """Precision, recall and F1 of each class, or of the classes that are predicted worst."""
     found = held.by_class()
     caption = "Precision: the share of rows predicted as the class that are so. Recall: the share of rows of the class that are predicted so."
     if len(found) > MANY:
@@ -205,7 +205,7 @@ def _comparable(model: object) -> str:
 
 
 def proof_part(model: Linear, counted: str = "epochs", advice: str = "") -> html.Markup:
-    """How near the model is to the best of its kind, and how the run got there."""
+    """The section about convergence: the certificate of the model, and the course of the run."""
     text, good = words.proof(model)
     found = [html.tag("p", text + advice, class_="proof" if good else "proof open")]
     trace, certificate = model.trace_, model.certificate_

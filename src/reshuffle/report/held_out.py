@@ -1,4 +1,4 @@
-"""How good a model is on rows that it has not seen, beside a constant prediction."""
+"""Scores of a model on rows that it has not seen, compared with a constant prediction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HeldOut:
         """For each class: its name, its rows, and the precision, recall and F1 score of predicting it.
 
         With t rows of the class, p rows predicted as it and b rows that are both, precision is b/p (NaN where nothing
-        is predicted so), recall b/t (NaN where there is no such row) and F1 2b/(p + t).
+        is predicted so), recall b/t (NaN if there is no such row) and F1 2b/(p + t).
         """
         found = []
         for one in () if self.classes is None else self.classes:
@@ -53,7 +53,7 @@ def held_out_numbers(
     trained_on: AnyArray,
     known: Mapping[str, AnyArray] = NOTHING,
 ) -> HeldOut | None:
-    """Scores on these rows, with their offset and exposure where there are some; None where there are no rows."""
+    """Scores on these rows, with their offset and exposure if there are any; None if there are no rows."""
     if not y.size:
         return None
     predicted = model.predict(X, **known)
@@ -64,12 +64,12 @@ def held_out_numbers(
 
 
 def deviance_of(model: Linear) -> Loss | None:
-    """The loss, where it is half of a deviance."""
+    """The loss if it is half a deviance, otherwise None."""
     return model.loss_ if getattr(model.loss_, "log_link", False) else None
 
 
 def shift_of(known: Mapping[str, AnyArray]) -> NDArray[np.float64] | None:
-    """What offset and exposure add to the margins."""
+    """The part of the margins that comes from offset and exposure."""
     if not known:
         return None
     offset, exposure = known.get("offset", 0.0), known.get("exposure", 1.0)
@@ -150,9 +150,9 @@ def _numbers(y: AnyArray, predicted: AnyArray, trained_on: AnyArray) -> HeldOut:
 
 
 def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:
-    """Predicted probabilities in bins of equally many rows, how often they came true, and how many rows.
+    """Predicted probabilities in bins of equally many rows, the observed frequencies, and the numbers of rows.
 
-    Of the second class where there are two; of the class that was predicted where there are more.
+    The probabilities are those of the second class if there are two classes, otherwise those of the predicted class.
     """
     if held.probabilities is None or held.classes is None:
         raise ValueError("this model has no probabilities")

@@ -56,7 +56,7 @@ def page(title: str, lead: str, parts: Iterable[object], foot: str) -> str:
 
 
 def section(title: str, *content: object) -> Markup:
-    """A heading and what stands under it."""
+    """A heading and its contents."""
     return tag("section", tag("h2", title), *content)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROWS = 15
-"""At most this many lines in the table of strengths; the picture shows the whole path."""
+"""The table of strengths has at most this many lines; the picture shows the whole path."""
 
 
 def path_page(
@@ -48,7 +48,7 @@ def path_page(
 
 
 def choice_part(model: CrossValidated, names: list[str]) -> html.Markup:
-    """Which λ was chosen, and why."""
+    """The chosen λ, and the reason for the choice."""
     means = model.cv_losses_.mean(axis=1)
     nonzeros = model.path_.nonzeros
     best, sparse = (
@@ -80,7 +80,7 @@ def choice_part(model: CrossValidated, names: list[str]) -> html.Markup:
 
 
 def comparison(paired: Paired, same: bool) -> str:
-    """What the folds say about the simpler model: no more than a paired comparison supports."""
+    """A sentence about the simpler model, as far as a paired comparison over the folds supports it."""
     if same:
         return ": they are the same."
     higher = f"fold by fold its loss is {paired} higher"

@@ -38,7 +38,7 @@ POINTS = 600
 def drawn(
     draw: Callable[[Axes], None], title: str, size: tuple[float, float] = (4.6, 3.1)
 ) -> Markup:
-    """What ``draw`` puts on axes, as SVG for a page."""
+    """The drawing that ``draw`` makes on axes, as SVG for a page."""
     with extra("cli", "matplotlib", "a figure"):
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -123,7 +123,7 @@ def by_rounds(rounds: AnyArray, values: Array, label: str) -> Markup:
 
 
 def calibration(said: Array, found: Array, counts: Array) -> Markup:
-    """Probabilities that were predicted, against how often they came true."""
+    """Predicted probabilities against observed frequencies."""
 
     def draw(ax: Axes) -> None:
         ax.plot([0, 1], [0, 1], color=LINE, lw=1.5)

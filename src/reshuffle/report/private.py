@@ -8,7 +8,7 @@ from reshuffle.report import html
 
 
 def privacy_part(model: object) -> Iterator[html.Markup]:
-    """ε and δ, the neighbouring relation and what was assumed; nothing for a model without privacy."""
+    """ε and δ, the neighbouring relation and the assumptions; empty for a model without privacy."""
     spent = getattr(model, "privacy_", None)
     if spent is None:
         return

@@ -1,4 +1,4 @@
-"""Which change of its feature a coefficient refers to, in plain words."""
+"""Describes in plain words the change of a feature to which its coefficient refers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Unit(NamedTuple):
     """The change of a feature to which its coefficient refers."""
 
     short: str
-    """A short form, to stand beside the feature's name; empty if the unit is unknown."""
+    """A short form, for use beside the feature's name; empty if the unit is unknown."""
     rise: str
     """A longer form, to be used in a sentence."""
 
@@ -67,7 +67,7 @@ def _logarithm(model: Linear) -> str:
 
 
 def intercept(model: Linear) -> str:
-    """The constant term, and where the prediction equals it."""
+    """The constant term, and the feature values at which the prediction equals it."""
     values = np.atleast_1d(dense(model.intercept_))
     if not model.fit_intercept:
         return "There is no intercept: where all features are zero, so is the score."

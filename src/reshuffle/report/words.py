@@ -1,4 +1,4 @@
-"""What is known about a model, in sentences."""
+"""Sentences about what is known of a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reshuffle.estimators.outcome import ended
 
 
 def proof(model: Linear) -> tuple[str, bool]:
-    """What the certificate means, and whether it reaches the requested accuracy."""
+    """The meaning of the certificate, and whether it reaches the requested accuracy."""
     found = model.certificate_
     convex = "its penalty may have several minima" in model.message_
     if np.isnan(found.value) or np.isinf(found.value):
@@ -66,7 +66,7 @@ def share(value: float) -> str:
 
 
 def left_out(rows: int) -> dict[str, str]:
-    """How many rows a fit did not use because they have no target."""
+    """A sentence about the rows that a fit did not use because they have no target."""
     if not rows:
         return {}
     told = (

@@ -1,7 +1,7 @@
 """The layout of a folder of shards, version 1: ``manifest.json``, and the arrays of each shard as ``.npy`` files.
 
 Shard k has k as five digits in the names of its files: ``00000.targets.npy``; for sparse rows ``00000.indptr.npy`` (uint64,
-from 0), ``00000.indices.npy`` (uint32) and ``00000.values.npy``, which is left out where all values are 1; for dense
+from 0), ``00000.indices.npy`` (uint32) and ``00000.values.npy``, which is left out if all values are 1; for dense
 rows a matrix ``00000.values.npy``. The manifest has the size and the CRC-32 of every file.
 """
 
@@ -24,7 +24,7 @@ VERSION = 1
 LAYOUTS = ("csr", "dense")
 NUMBERS = ("float64", "float32")
 LARGEST = 64 << 20
-"""Bytes of a manifest that are read: a shard takes some 600 bytes of it, and there are some thousand shards in a terabyte."""
+"""The most bytes of a manifest that are read: a shard takes some 600 bytes, and a terabyte has some thousand shards."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder holds."""
+    """The contents of a folder of shards."""
 
     layout: str
     """"csr" or "dense"."""

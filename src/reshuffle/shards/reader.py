@@ -1,7 +1,7 @@
-"""Reading shards into buffers that belong to this process, the next window while the last one is used.
+"""Reads shards into buffers of this process; a thread reads the next window while the last one is used.
 
-Files are read, not mapped. A mapped file that is cut ends the process with SIGBUS, and one that is overwritten changes
-under a kernel that has checked it; when a file is read, both are errors that name it. Every file is compared with its CRC-32
+Files are read, not mapped. If a mapped file is truncated, the process ends with SIGBUS; if it is overwritten, its contents change
+after they were checked. When a file is read, both are errors that name it. Every file is compared with its CRC-32
 when it is first read, and again whenever its size, its time or its inode has changed. The arrays are checked in memory,
 after they were read and before the core uses them: indices that lie beyond the features are refused.
 """
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 PIECE = 8 << 20
-"""Bytes that one call reads: large enough for the disk to read ahead, small enough that Ctrl-C is heard."""
+"""Bytes that one call reads: enough for the disk to read ahead, few enough that Ctrl-C is noticed."""
 NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 
 
 class Buffers:
-    """Arrays by name that are filled again and again; one is made anew only where the old one is too small."""
+    """Reusable arrays by name; an array is made anew only if the old one is too small."""
 
     def __init__(self, empty: Callable[[int, np.dtype[np.generic]], Any] = np.empty) -> None:
         self._empty = empty
@@ -47,7 +47,7 @@ class Buffers:
         size, dtype = int(np.prod(shape)), np.dtype(kind)
         old = self._arrays.get(name)
         if old is None or old.size < size or old.dtype != dtype:
-            self._arrays.pop(name, None)  # its memory is free before the next one is made
+            self._arrays.pop(name, None)  # free its memory before the next one is made
             self._arrays[name] = self._empty(size, dtype)
         return self._arrays[name][:size].reshape(shape)
 
@@ -84,7 +84,6 @@ class ShardReader:
         return out
 
     def some_targets(self, number: int) -> NDArray[np.float64]:
-        """The targets of one shard."""
         out = np.empty(self.manifest.shards[number].rows)
         self._fill(number, "targets", out, 0)
         return out
@@ -125,7 +124,7 @@ class ShardReader:
     def _pointers(
         self, spans: Sequence[Piece], out: AnyArray, verify: bool
     ) -> tuple[list[int], int]:
-        """Fill in where the rows of a window begin; returns the position of the first value of each span in its file, and the number of all values."""
+        """Fill in the starts of the rows of a window; returns the position of the first value of each span in its file, and the number of all values."""
         firsts, row, stored = list[int](), 0, 0
         out[0] = 0
         for piece in spans:
@@ -164,7 +163,7 @@ class ShardReader:
     def _fill(self, shard: int, name: str, out: AnyArray, first: int, verify: bool = True) -> None:
         """Read entries (rows, of a matrix) of an array of a shard, from ``first`` on.
 
-        A file that has not been compared with its checksum since it was changed is read whole for that.
+        A file that has changed since it was last compared with its checksum is read whole and compared again.
         """
         about = self.manifest.shards[shard]
         stored, shape = about.files[name], _shape(about, name, self.manifest.features)
@@ -185,7 +184,7 @@ class ShardReader:
             body = out.reshape(-1).view(np.uint8).data if out.size else memoryview(b"")
             fresh, whole = self._seen.get(stored.name) != stamp, len(body) == each * shape[0]
             if fresh and verify and not whole:
-                with self._checking.setdefault(stored.name, Lock()):  # by one thread for all
+                with self._checking.setdefault(stored.name, Lock()):  # one thread checks for all
                     if self._seen.get(stored.name) != stamp:
                         self._verify(number, path, header, stored)
                         self._seen[stored.name] = stamp
@@ -225,7 +224,6 @@ class ShardReader:
             self.bytes_read += done
 
     def _verify(self, number: int, path: Path, header: bytes, stored: StoredFile) -> None:
-        """Compare a whole file with its checksum."""
         scratch, check = bytearray(PIECE), 0
         for offset in range(0, stored.bytes, PIECE):
             piece = memoryview(scratch)[: min(PIECE, stored.bytes - offset)]
@@ -256,7 +254,6 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _shape(shard: Shard, name: str, features: int) -> tuple[int, ...]:
-    """Of an array of a shard."""
     if name in ("targets", "indptr"):
         return (shard.rows + (name == "indptr"),)
     sparse = "indptr" in shard.files

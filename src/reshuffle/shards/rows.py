@@ -20,16 +20,16 @@ from reshuffle.shards.reader import Buffers, Piece, ShardReader
 MEMORY = 1 << 30
 """The bytes of rows that are held in memory by default."""
 PIECES = 16
-"""Pieces of a shard: with 2 MB each, reads are nearly as fast as those of whole shards, and a window has many of them."""
+"""Pieces of a shard: at 2 MB each they are read nearly as fast as whole shards, and a window has many of them."""
 WINDOWS = 4
-"""A window takes this fraction (one over the number) of the memory: one window is used, one is read, and working sets have the rest."""
+"""A window takes 1/WINDOWS of the memory: one window is used, one is read, and working sets have the rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Rows in files, of which a window at a time is in memory.
+    """Rows in files; only a window of them is in memory at a time.
 
-    It has ``shape`` and ``dtype``, is multiplied with ``@``, and gives some of its rows as ``X[rows]`` where these rise.
+    It has ``shape`` and ``dtype`` and supports ``X @ A`` and, for rising row numbers, ``X[rows]``.
     """
 
     reader: ShardReader
@@ -49,14 +49,14 @@ class Shards:
         return "shards", crcs, [] if self.kept is None else list(self.kept)
 
     def widened(self, features: int) -> Shards:
-        """The same rows with further columns of zeros at the end."""
+        """These rows with further columns of zeros at the end."""
         if features == self.shape[1]:
             return self
         wider = replace(self.manifest, features=features)
         return replace(self, reader=ShardReader(self.reader.folder, wider))
 
     def read_only(self) -> Shards:
-        """These rows, which are never written."""
+        """These rows; they are never written to."""
         return self
 
     # --- what a matrix tells of itself -------------------------------------------------------------
@@ -67,7 +67,7 @@ class Shards:
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """Consecutive rows that are read together, several to a shard: an order shuffles these."""
+        """Pieces of consecutive rows that are read together, several in a shard; an order shuffles the pieces."""
         each = max(-(-self.manifest.shard_rows // PIECES), 1)
         return [
             Piece(k, begin, min(begin + each, shard.rows))
@@ -77,7 +77,6 @@ class Shards:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Rows of each piece."""
         if self.kept is not None:
             return np.array([rows.size for rows in self.kept], dtype=np.int64)
         return np.array([piece.rows for piece in self.pieces], dtype=np.int64)
@@ -182,7 +181,7 @@ class Shards:
             yield int(self.starts[group[0]]), int(self.starts[group[-1] + 1]), rows
 
     def _places(self, pieces: Sequence[int]) -> NDArray[np.uint32]:
-        """Where the rows that are kept lie among all rows of these pieces."""
+        """The indices of the selected rows among all rows of these pieces."""
         if self.kept is None:
             raise AttributeError("all rows are kept")
         before = np.concatenate([[0], np.cumsum([self.pieces[k].rows for k in pieces])])
@@ -201,7 +200,6 @@ class Shards:
         return np.searchsorted(self.starts, rows, side="right") - 1
 
     def targets(self) -> NDArray[np.float64]:
-        """The targets of these rows."""
         whole = self.reader.targets()
         if self.kept is None:
             return whole
@@ -226,7 +224,7 @@ class Shards:
             yield begin, _matrix(rows, end - begin, self.shape[1])
 
     def __getitem__(self, rows: object) -> Shards:
-        """Some of the rows, which stay on disk; ``rows`` is a mask, or numbers that rise."""
+        """Some of the rows, which stay on disk; ``rows`` is a mask or rising numbers."""
         chosen = np.arange(self.shape[0])[rows] if isinstance(rows, slice) else np.asarray(rows)
         if chosen.dtype == bool:
             if chosen.shape != (self.shape[0],):
@@ -255,7 +253,6 @@ class Shards:
 
 
 def _matrix(rows: Rows, n: int, features: int) -> object:
-    """The rows as an array or a sparse matrix."""
     if rows.dense:
         return rows.values
     values = np.ones(rows.indices.size) if rows.unit else rows.values

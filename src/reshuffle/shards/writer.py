@@ -1,4 +1,4 @@
-"""Writing shards: rows come block by block, and each shard reaches the disk before the manifest names it."""
+"""Writes shards from blocks of rows; each shard reaches the disk before the manifest names it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reshuffle.shards.layout import Manifest, Shard, StoredFile, write_manifest
 
 T = TypeVar("T")
 SHARD_BYTES = 32 << 20
-"""Bytes of a shard, about: two windows of several shards fit into a small memory, and reads of this size are sequential."""
+"""The approximate bytes of a shard: two windows of several shards fit into a small memory, and reads of this size are sequential."""
 FEWEST, MOST = 256, 1 << 22
 """The least and the largest number of rows of a shard, whatever the size of a row."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -28,7 +28,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Block(NamedTuple):
-    """Some rows: ``values`` is a matrix where they are dense, and ``indptr`` begins with 0 where they are sparse."""
+    """Some rows. If they are dense, ``values`` is a matrix; if they are sparse, ``indptr`` begins with 0."""
 
     values: AnyArray
     indices: AnyArray | None
@@ -80,7 +80,7 @@ class Block(NamedTuple):
 
 
 def rows_of_a_shard(block: Block) -> int:
-    """A power of two with which a shard of such rows takes about ``SHARD_BYTES``."""
+    """The number of rows, a power of two, with which a shard of rows like these takes about ``SHARD_BYTES``."""
     wanted = SHARD_BYTES * block.rows / max(block.bytes, 1)
     return int(min(max(2 ** round(np.log2(max(wanted, 1.0))), FEWEST), MOST))
 
@@ -94,7 +94,6 @@ class ShardWriter:
 
     @property
     def held(self) -> int:
-        """Rows that are not on disk yet."""
         return sum(block.rows for block in self._held)
 
     def append(self, block: Block) -> int:
@@ -160,7 +159,7 @@ class ShardWriter:
         return StoredFile(name, len(start) + body.size, check)
 
     def _guarded(self, work: Callable[[], T]) -> T:
-        """Do the work; an error for a full disk says which rows are finished and how to go on."""
+        """Do the work; the error for a full disk says how many rows are finished and how to continue."""
         try:
             return work()
         except OSError as error:
@@ -169,7 +168,7 @@ class ShardWriter:
             done = sum(shard.rows for shard in self.manifest.shards)
             raise FileError(
                 f"the disk of {self.folder} is full. {done:,} rows in {len(self.manifest.shards)} shards are finished and "
-                "stay there: make room, and run the same command again to go on from there",
+                "stay there: make room, and run the same command again to continue",
                 error.errno,
             ) from None
 

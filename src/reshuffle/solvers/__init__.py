@@ -9,7 +9,7 @@ from reshuffle.solvers.proxsgd import ProxSGD
 from reshuffle.solvers.solver import Solver
 
 SOLVERS = (ExactProxRR, FISTA, ProxRR, ProxSGD)
-"""All solvers of one machine that take a ``Problem``, over which the conformance tests iterate."""
+"""All solvers on one machine that take a ``Problem``; the conformance tests iterate over them."""
 
 __all__ = [
     "FISTA",

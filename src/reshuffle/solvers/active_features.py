@@ -1,4 +1,4 @@
-"""The features of a second-order step: those that are not zero, or may soon not be."""
+"""Chooses the features of a second-order step: those that are not zero or may soon leave zero."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from reshuffle.penalties.forms import Form
 from reshuffle.solvers.exact.costs import LARGEST
 
 SLACK = 0.8
-"""A feature at zero whose slope is beyond this share of its strength may soon be wanted."""
+"""A feature at zero may soon be needed if its slope exceeds this share of the penalty's strength."""
 MORE = 200
-"""So many features at zero may join the active ones in a step, or as many as are active."""
+"""At most this many features at zero join the active ones in a step, or as many as are active if that is more."""
 LEAST_SLOPE = 1e-100
-"""A slope that is as good as zero, and whose square is still not zero in floating point."""
+"""A slope that is practically zero, but whose square does not underflow."""
 
 Mask = NDArray[np.bool_]
 
 
 class TooWide(InputError):
-    """More features matter than a Hessian is written out for."""
+    """Raised if more features matter than a Hessian can have."""
 
 
 class ActiveFeatures:
     """ψ + (ridge/2)‖·‖² on the first ``features`` rows of an unknown of this shape, and which of them a step is made in.
 
     The penalty has the abilities ``compiled``, ``part``, ``excess`` and ``together``. ``advice`` ends the message
-    of an error where no penalty holds enough features at zero for their Hessian, which has at most ``most`` columns, to be written out.
+    of the error that is raised if the penalty holds too few features at zero: the Hessian of the others has at most ``most`` columns.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ActiveFeatures:
         return self.penalty.value(x) + 0.5 * self.ridge * float(np.sum(x * x))
 
     def form(self, active: Mask) -> Form:
-        """ψ with the ridge on these features, as the solver of the models reads it."""
+        """ψ with the ridge on these features, in the form for the solver of the models."""
         shape = (int(np.count_nonzero(active)), *self.shape[1:])
         kept = np.flatnonzero(active).astype(np.uint32)
         whole = shape[0] == self.features
@@ -54,7 +54,7 @@ class ActiveFeatures:
         return needed_form(part, shape, self.ridge)
 
     def _smooth_at_zero(self) -> Mask:
-        """The features that the least slope, of either sign, moves away from zero."""
+        """The features that even the smallest slope, of either sign, moves away from zero."""
         zero, least = np.zeros((self.features, *self.shape[1:])), np.full(self.shape, LEAST_SLOPE)
         sides = [self.penalty.excess(zero, s * least[: self.features]) > 0.0 for s in (-1.0, 1.0)]
         return rows(sides[0] & sides[1])
@@ -65,7 +65,7 @@ class ActiveFeatures:
         return bool(np.any(rows(beyond > 0.0) & ~active))
 
     def wanted(self, x: Array, g: Array) -> Mask:
-        """The features that are not zero, or would not stay so with these slopes."""
+        """The features that are not zero, or would leave zero with these slopes."""
         beyond = self.penalty.excess(x[: self.features], g[: self.features])
         pressing = beyond.reshape(self.features, -1).max(axis=1)
         held = self.with_others((pressing == np.inf) | self.smooth)
@@ -80,11 +80,11 @@ class ActiveFeatures:
 
     @property
     def room(self) -> int:
-        """Features of a Hessian at most."""
+        """The most features of a Hessian."""
         return self.most // int(np.prod(self.shape[1:])) - (self.shape[0] - self.features)
 
     def too_wide(self, count: int) -> TooWide:
-        """The error where so many features matter."""
+        """The error if ``count`` features matter, too many for a Hessian."""
         return TooWide(
             "Newton steps write out the Hessian of the features that no penalty holds at zero, at most "
             f"{self.room} here, and there are {count}: {self.advice}"

@@ -1,13 +1,13 @@
-"""How far from optimal a point is: what ``tol`` means, for every solver.
+"""Measures how far a point is from optimal: the certificate that every solver compares with ``tol``.
 
 It is a relative accuracy. If loss and penalty have conjugates and the penalty holds every coordinate,
 it is the duality gap, an upper bound on P(x) - P*, over f(0). Otherwise it is the norm of the gradient
 mapping over that of the gradient at zero, which bounds no difference of objectives.
 
 Coordinates that no penalty holds (an intercept, features without a penalty) are free. A dual point has to satisfy
-their equations, (1/n) Σ_i w_i s_i a_ij = 0, or it proves nothing; and a bound on P(x) - P*, however it was found,
-is wrong where a step along one of them alone lowers P by more (``FreeCoordinates``). Every bound is compared with
-that before it is believed.
+their equations, (1/n) Σ_i w_i s_i a_ij = 0, or it proves nothing. A bound on P(x) - P*, however it was found,
+is wrong if a step along one of them alone lowers P by more (``FreeCoordinates``); every bound is checked against
+this before it is believed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from reshuffle.solvers.prox_call import close
 Value = Callable[[], float] | None
 """A function that returns f(x), if a cheaper way than a pass is known."""
 BALANCED = 1e-11
-"""Rounding may leave this share of Σ_i w_i |s_i| of the equation of an intercept."""
+"""The equation of an intercept counts as satisfied up to this share of Σ_i w_i |s_i|, because of rounding."""
 VISIBLE = 1e-12
-"""Two bounds that differ by more than this share of f(0) differ by more than rounding."""
+"""A difference of two bounds above this share of f(0) is not due to rounding."""
 STRICT = False
 """Whether a bound that free coordinates refute raises an error, as in tests, instead of being dropped."""
 
@@ -44,7 +44,7 @@ class FreeCoordinates:
     """P(x) - P* ≥ Σ_k g_jk²/(2L_j) for every row j of x, k its free outputs, L_j = c·(1/n) Σ_i w_i a_ij².
 
     g is the gradient of f and c the bound on the loss's curvature: the step -g_jk/L_j along free coordinates
-    lowers f by at least that, and ψ does not see it. Where c is infinite, nothing is known.
+    lowers f by at least that much and does not change ψ. If c is infinite, nothing is known.
     """
 
     def __init__(self, problem: Objective) -> None:
@@ -55,7 +55,7 @@ class FreeCoordinates:
         self.any = fit is not None and bool(fit.bias or self.features.any())
 
     def _mask(self, fit: Datafit) -> NDArray[np.bool_]:
-        """Which coordinates neither ψ nor the ridge sees; none where ψ has no compiled form."""
+        """The coordinates that neither ψ nor the ridge depends on; none if ψ has no compiled form."""
         shape = (fit.features, *fit.outputs)
         form = getattr(self.problem, "form_with_ridge", None)
         if form is None:
@@ -71,7 +71,7 @@ class FreeCoordinates:
             weighted, whole = slopes.T, float(fit.n)
             if fit.weights.size:
                 weighted, whole = fit.weights * slopes.T, float(fit.weights.sum())
-            total = np.sum(weighted, axis=-1) / fit.n  # not g, which may rest on others
+            total = np.sum(weighted, axis=-1) / fit.n  # g may be based on other slopes
             most = float(np.sum(total**2)) * fit.n / (2.0 * c * whole)
         if self.features.any():
             squares = np.where(self.features, g[: fit.features] ** 2, 0.0)
@@ -82,7 +82,7 @@ class FreeCoordinates:
         return most
 
     def believed(self, bound: float, slopes: Array, g: Array) -> float:
-        """A bound on P(x) - P*, over f(0); infinite where a free coordinate alone shows that it is none."""
+        """The bound on P(x) - P*, over f(0); infinite if a free coordinate alone refutes it."""
         if not self.any or self.fit is None or not bound < np.inf:
             return bound
         fall = self.fall(slopes, g) / abs(self.fit.at_zero or 1.0)
@@ -94,7 +94,7 @@ class FreeCoordinates:
 
 
 def free_coordinates(form: Form) -> NDArray[np.bool_]:
-    """The coordinates that neither ψ nor a ridge sees, flat."""
+    """The coordinates that neither ψ nor a ridge depends on, flattened."""
     held = form.l1 > 0
     return ~held if held.all() else form.free
 
@@ -118,17 +118,17 @@ class Measure(ABC):
     def from_slopes(
         self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
-        """The same, where the slopes at x and their mean gradient (without the ridge) are known.
+        """The measure at x, from known slopes at x and their mean gradient (without the ridge).
 
-        ``value`` gives f(x), where there is a shorter way to it than a pass over all rows, and ``start`` what
-        the iterations of a prox begin with.
+        ``value`` returns f(x), if it can be had without a pass over all rows; ``start`` is the warm start of a prox
+        that is found by iterations.
         """
 
 
 class RelativeMapping(Measure):
     """‖x - prox(x - τ∇f(x))‖/(τ‖∇f(0)‖) with τ = 1/L̄ (``typical_curvature``).
 
-    Where the prox is found by iterations, the bound on its error is added to the norm, which is then not smaller
+    If the prox is found by iterations, the bound on its error is added to the norm, which is then not smaller
     than at the true prox.
     """
 
@@ -176,8 +176,8 @@ class Gap(Measure):
 
     D(s) = -(1/n) Σ_i w_i l*(s_i, y_i) - Ψ*(-(1/n) Σ_i w_i s_i a_i),    Ψ = ψ + (ridge/2)‖·‖².
 
-    With an intercept a dual point has Σ_i w_i s_i = 0: of the slopes of either sign, those that weigh
-    more are shortened until they balance the others; a vector loss says by ``balanced`` how it is done.
+    With an intercept a dual point has Σ_i w_i s_i = 0: the slopes of the sign that weighs more are
+    shortened until they balance those of the other sign. A vector loss does this by its ``balanced``.
     """
 
     name = "gap"
@@ -200,7 +200,7 @@ class Gap(Measure):
 
     def _absolute(self, x: Array, slopes: Array, g: Array, value: Callable[[], float]) -> float:
         fit, penalty, ridge = self.datafit, self.penalty, self.problem.ridge
-        if not np.isfinite(g).all():  # x lies so far out that slopes overflow
+        if not np.isfinite(g).all():  # slopes overflow if x is too large
             return np.inf
         if fit.bias:
             slopes = self._balanced(slopes)
@@ -216,13 +216,13 @@ class Gap(Measure):
         return float(value() + penalty.value(x) + fit.conjugates(slopes, scale) / fit.n + theirs)
 
     def _is_balanced(self, slopes: Array) -> bool:
-        """Whether the dual point satisfies the equation of the intercept, Σ_i w_i s_i = 0, but for rounding."""
+        """Whether the dual point satisfies the equation of the intercept, Σ_i w_i s_i = 0, up to rounding."""
         weighted = slopes.T * self.datafit.weights if self.datafit.weights.size else slopes.T
         most = np.sum(np.abs(weighted), axis=-1)
         return bool(np.all(np.abs(np.sum(weighted, axis=-1)) <= BALANCED * most))
 
     def _balanced(self, slopes: Array) -> Array:
-        """The slopes, those of one sign shortened so that Σ_i w_i s_i = 0."""
+        """The slopes, with those of one sign shortened so that Σ_i w_i s_i = 0."""
         fit, own = self.datafit, self.datafit.loss.balanced
         if own is not None:
             balanced: Array = own(slopes, fit.targets, fit.weights)

@@ -51,10 +51,10 @@ class FISTA(Solver):
 
 
 def stationary(problem: Objective, mapping: float = 1e-12) -> Callable[[Result], bool]:
-    """A callback that ends a run at ‖G(x)‖ ≤ mapping·max(1, ‖G(0)‖): for reference solutions.
+    """A callback that ends a run at ‖G(x)‖ ≤ mapping·max(1, ‖G(0)‖), for reference solutions.
 
-    An accuracy of 1e-12 in the gradient mapping is one of about 1e-24 in P, which no difference of
-    objectives can show.
+    A gradient mapping of 1e-12 means an accuracy of about 1e-24 in P, which no difference of objectives
+    can show.
     """
     level = mapping * max(1.0, problem.gradient_mapping(np.zeros(problem.shape)))
     return lambda result: problem.gradient_mapping(result.x) <= level
@@ -86,7 +86,7 @@ def accelerated(
     """One iteration from x and y: x⁺, y⁺ and θ⁺, and the warm start of the next prox."""
     point = y - step * problem.gradient(y)
     after, warm = taken_from(problem, warm, y, point, step, with_ridge=False)
-    if np.vdot(y - after, after - x) > 0:  # the momentum points uphill: start it anew
+    if np.vdot(y - after, after - x) > 0:  # the momentum points uphill: restart
         momentum = 1.0
     larger = (1.0 + np.sqrt(1.0 + 4.0 * momentum**2)) / 2.0
     return after, after + ((momentum - 1.0) / larger) * (after - x), float(larger), warm

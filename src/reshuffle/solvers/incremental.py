@@ -1,4 +1,4 @@
-"""The epoch that all shuffled and sampled methods share: a sweep, which may be followed by a prox."""
+"""The epoch of all shuffled and sampled methods: a sweep, which may be followed by a prox."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Incremental(Method):
     """An epoch: gradient steps over the visits; a prox after each of them, or one at the end."""
 
     instead: ClassVar[str] = ", or ExactProxRR(), which needs no step"
-    """What else to try where the prox takes away nearly all."""
+    """The end of the error's advice if the prox removes nearly all of the iterate."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Incremental(Method):
         visited = self.sweep(x, epoch, step)
         if self.prox_each_step:
             return Epoch(state | {"x": x}, visited, sampling.steps)
-        if not np.isfinite(x).all():  # a diverged sweep: the loop says so
+        if not np.isfinite(x).all():  # the sweep diverged; the loop reports it
             return Epoch(state | {"x": x}, visited, 0)
         length = step * sampling.steps
         after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
@@ -56,7 +56,7 @@ class Incremental(Method):
         return Epoch(state | warm | {"x": after}, visited, 1)
 
     def sweep(self, x: Array, epoch: int, step: float) -> int:
-        """The gradient steps of an epoch, which change x in place; how many gradients they took."""
+        """The gradient steps of an epoch, which change x in place; returns the number of gradients."""
         sampling = self.sampling
         visits = sampling.visits(generator(self.seed, epoch), epoch)
         sampling.problem.sweep(
@@ -78,7 +78,7 @@ class Incremental(Method):
         left, moved = np.linalg.norm(after[features]), np.linalg.norm(before[features])
         if moved > 0 and left <= WIPED_OUT * moved:
             warn_user(
-                f"the prox at the end of the epoch took away {1 - left / moved:.0%} of the iterate: "
+                f"the prox at the end of the epoch removed {1 - left / moved:.0%} of the iterate: "
                 f"with step {step:.3g} its parameter step·n = {step * self.sampling.steps:.3g} is "
                 f"too strong for this penalty; try step={self._bearable(before, step):.2g} or smaller"
                 f"{self.instead}",

@@ -20,7 +20,7 @@ from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
 from reshuffle.steps import Schedule, Setting
 
 State = dict[str, AnyArray]
-"""Everything that an epoch changes, as arrays: ``x``, and what else the method needs. It is never changed in place."""
+"""Everything that an epoch changes, as arrays: ``x`` and whatever else the method needs. It is never changed in place."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Epoch:
     gradients: int
     prox_evals: int
     step: float | None = None
-    """γ, if the method chose another one than it was given."""
+    """γ, if the method used another one than it was given."""
     stalled: str = ""
     """The reason why no further epoch would change anything, if that is the case."""
     setup_seconds: float = 0.0
@@ -58,7 +58,7 @@ class Method(ABC):
     solver: Any
     """The solver with its hyper-parameters, if it was given."""
     state_type: ClassVar[type] = dict
-    """The type of a state: a dict of arrays, or a class of its own, for which the method has ``x_of``, ``saved`` and ``resumed``."""
+    """The type of a state: a dict of arrays, or another class, for which the method must define ``x_of``, ``saved`` and ``resumed``."""
     longest_step: float = np.inf
     """If a run with a longer step than this ends above its start, the step is blamed and an error is raised."""
     certificate: str
@@ -76,9 +76,9 @@ class Method(ABC):
     start_gradients: int = 0
     """Gradients that ``start`` evaluates."""
     blame: str = ""
-    """The clients that made it diverge, if they are known."""
+    """Names the cause of a divergence (clients, or a phase) in the message, if it is known."""
     account: Account | None = None
-    """How much ε the epochs have spent, for methods with differential privacy."""
+    """Computes the ε spent by the epochs, for methods with differential privacy."""
     header: dict[str, str]
     """The choices that the method made by itself, for the header of the trace."""
 
@@ -91,7 +91,7 @@ class Method(ABC):
 
     @cached_property
     def schedule(self) -> Schedule:
-        """γ_t of the epoch t: the solver's ``step``, where it has one, else ``default_step``."""
+        """γ_t of the epoch t: the solver's ``step`` if it has one, else ``default_step``."""
         problem, default = self.problem, self.default_step()
         setting = Setting(
             smoothness_of(problem),
@@ -115,11 +115,11 @@ class Method(ABC):
     # --- random numbers ----------------------------------------------------------------------------
 
     def random(self, epoch: int) -> np.random.Generator:
-        """The random numbers of an epoch: a function of the seed and the epoch, so that runs resume."""
+        """The random numbers of an epoch. They depend on the seed and the epoch alone, so that runs can resume."""
         return generator(self.solver.seed, epoch)
 
     def reshuffled(self, epoch: int) -> Visits:
-        """All functions once, in the order that ``ProxRR`` has in this epoch with the same seed."""
+        """All functions once, in the order that ``ProxRR`` uses in this epoch with the same seed."""
         return shuffled(np.arange(self.problem.n, dtype=np.uint32), self.random(epoch))
 
     # --- an epoch ------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Method(ABC):
         return x
 
     def saved(self, state: Any) -> State:
-        """The state as the arrays that a result has and a file keeps."""
+        """The state as arrays, for a result and for a file."""
         arrays: State = state
         return arrays
 
@@ -168,16 +168,16 @@ class Method(ABC):
         return ""
 
     def endless(self, state: Any) -> str:
-        """Why P has no minimiser, where its steps show that; most methods cannot tell."""
+        """Why P has no minimiser, if the steps show that it has none; most methods cannot tell."""
         return ""
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run of this method on this problem can have.
 
-        Names, types and shapes are those of a fresh state already (see ``lengths``), and all is finite that is
-        finite there: what is left are numbers that the method uses as indices, and lengths that go together.
+        Names, types and shapes have been compared with those of a fresh state (see ``lengths``), and all numbers that are
+        finite there are finite. What remains to check are numbers used as indices, and lengths that must agree.
         """
-        return  # Most methods have neither.
+        return  # Most methods have nothing more to check.
 
     def columns(self, state: Any) -> dict[str, float]:
         """Further columns of the trace."""

@@ -1,4 +1,4 @@
-"""The quadratic model of a Newton step, for a server that has only sums over its clients."""
+"""Minimises the quadratic model of a Newton step by the solver of the core."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reshuffle.core import native
 from reshuffle.penalties.forms import Form, native_form
 
 FEW = 100
-"""A first working set has at least this many features, needed or not: ``sets::few`` in the core."""
+"""The fewest features of a first working set, ``sets::few`` in the core."""
 
 
 class Solved(NamedTuple):
@@ -22,7 +22,7 @@ class Solved(NamedTuple):
     gained: float
     left: float
     length: float
-    """Of ``null``, in units in which every column has curvature 1; zero where there is none."""
+    """The length of ``null``, in units in which every column has curvature 1; zero if there is no such direction."""
     null: Array
     """A direction in which the model has no curvature."""
     rounds: int
@@ -40,7 +40,7 @@ def descend(
 
 
 def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Rows of an unknown of this shape that no penalty holds: of an intercept, and features without any."""
+    """Rows of an unknown of this shape that no penalty holds: that of an intercept, and those of unpenalised features."""
     loose, held = np.ones(shape[0], dtype=bool), np.empty(form.l1.size, dtype=bool)
     native.held(native_form(form), held)
     outputs = prod(shape[1:])

@@ -1,4 +1,4 @@
-"""Bounds on P(x) - P* for a problem that is known by its Hessian: a dual point, and a Newton decrement with a proof.
+"""Bounds P(x) - P* for a problem that is known by its Hessian, by a dual point or a proved Newton decrement.
 
 **The decrement.** Let h = ∇f(x) + ξ with ξ in ∂ψ(x), H = ∇²f(x) and the curvature of ψ, and for a direction v
 ``|d/dt vᵀ∇²f(x + tv)v| ≤ R(v)·vᵀ∇²f(x + tv)v`` (``TwiceDifferentiable``). Then for R(v) ≤ 1
@@ -6,9 +6,9 @@
     P(x + v) - P(x) ≥ q(v) = ⟨h, v⟩ + (s/2)vᵀHv,    s = 2/e,
 
 since along v the curvature is at least e^(-tR) times what it is at x, and ∫₀¹ 2(1 - t)e^(-t) dt = 2/e (Bach, 2010). The minimum of q is
--D/s with D = ½hᵀH⁻¹h, at v̂ = -H⁻¹h/s. Were there a v with R(v) > 1 and P(x + v) ≤ P(x), then by convexity so it would be at the
-point v' of the segment with R(v') = 1: q(v') ≤ 0, so that ‖v' - v̂‖_H ≤ √(2D)/s, and R(v') ≤ (R(H⁻¹h) + κ√(2D))/s with κ the largest R of a vector
-of H-length 1. Where the right side is below 1 there is none, and P(x) - P* ≤ D/s.
+-D/s with D = ½hᵀH⁻¹h, at v̂ = -H⁻¹h/s. Suppose P(x + v) ≤ P(x) for some v with R(v) > 1. By convexity the same holds at the point v' of the
+segment from 0 to v with R(v') = 1. Then q(v') ≤ 0, so ‖v' - v̂‖_H ≤ √(2D)/s, and R(v') ≤ (R(H⁻¹h) + κ√(2D))/s with κ the largest R of a vector
+of H-length 1. If the right side is below 1, this contradicts R(v') = 1; hence there is no such v, and P(x) - P* ≤ D/s.
 
 **The dual point.** With s = ∇f(x) as a function of the margins and α ≤ 1, f*(αs) ≤ α f*(s) + (1 - α)f*(0) ≤ α(⟨x, ∇f(x)⟩ - f(x)) - (1 - α)·least,
 and P* ≥ -f*(αs) - ψ*(-α∇f(x)).
@@ -27,15 +27,15 @@ from reshuffle.penalties.forms import Coordinates, Groups
 from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
 
 SHARE = 2.0 / np.e
-"""s: the share of the curvature at x that is left within R(v) ≤ 1."""
+"""s: for R(v) ≤ 1 the weighted mean of the curvature along v is at least this share of that at x."""
 WEAK = 1e-11
-"""Directions whose curvature is below this share of the largest, columns brought to curvature 1, are looked at one by one."""
+"""With columns scaled to curvature 1, directions whose curvature is below this share of the largest are treated one by one."""
 FLAT = 1e-11
-"""The rows of X do not differ along a direction in which they reach less than this share of the farthest."""
+"""A direction counts as constant over the rows of X if they extend in it by less than this share of their largest extent."""
 
 
 def duality_gap(problem: TwiceDifferentiable, penalty: Able, at: FirstOrder) -> float:
-    """P(x) - P* is at most this, the rounding of P itself included."""
+    """An upper bound on P(x) - P*, including the rounding of P."""
     x, g, ridge = at.x, at.gradient, problem.ridge
     if not (np.isfinite(g).all() and np.isfinite(at.value)):
         return np.inf
@@ -48,7 +48,7 @@ def duality_gap(problem: TwiceDifferentiable, penalty: Able, at: FirstOrder) -> 
 
 
 def proved_decrement(problem: TwiceDifferentiable, h: Array, H: Array) -> float:
-    """P(x) - P* is at most this; infinite where nothing is proved. H is changed."""
+    """An upper bound on P(x) - P*; infinite if nothing is proved. H is overwritten."""
     if not (np.isfinite(h).all() and np.isfinite(H).all()):
         return np.inf
     diagonal = np.diag(H)
@@ -75,7 +75,7 @@ def proved_decrement(problem: TwiceDifferentiable, h: Array, H: Array) -> float:
 
 @singledispatch
 def residual(form: object, x: Array, g: Array) -> tuple[Array, Array | float]:
-    """h = ∇f(x) + ξ, ξ the ξ in ∂ψ(x) that makes it small, and the curvature of ψ: l2 of each coordinate."""
+    """h = ∇f(x) + ξ with the ξ in ∂ψ(x) that makes h small, and the curvature of ψ: l2 of each coordinate."""
     raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
 
 

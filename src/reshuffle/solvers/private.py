@@ -3,8 +3,8 @@
     x ← x - γ·a·( Σ_{i in batch} clip_C(∇f_i(x)) + N(0, z²C²I) ),   a = ⌈n/b⌉/n,
     x_{t+1} = prox_{γ_t n ψ}(x)
 
-Each sample has a part in one noised sum of an epoch, whatever the order. What follows, the prox above all, depends on data
-through noised sums alone and costs no privacy.
+Each sample takes part in one noised sum of an epoch, whatever the order. All later computations, such as the prox, depend on
+the data through the noised sums alone and cost no privacy.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class NoisyPass:
         factor: float = 1.0,
         prox_step: float = 0.0,
     ) -> None:
-        """The pass, which changes x in place. ``rng`` has the run's random numbers, ``secret`` those that nobody may know.
+        """Make the pass, which changes x in place. ``rng`` gives the run's random numbers, ``secret`` those that must stay secret.
 
         ``factor`` is that of a client (see ``federated.plan``).
         """
@@ -128,7 +128,7 @@ class PrivateEpochs(Incremental):
 def account_of_epochs(
     level: SampleLevel, epochs: int, problem: FiniteSum, order: Order, batch: int
 ) -> Account:
-    """The account of so many passes over one problem."""
+    """The privacy account of this many passes over one problem."""
     level.check_units(problem.n)
     steps = -(-problem.n // batch) if hasattr(order, "allocate") else None
     return Account(level, level.multiplier(epochs), steps=steps)

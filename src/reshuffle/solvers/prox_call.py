@@ -1,7 +1,7 @@
-"""One prox of a method. If it is found by iterations, they have a warm start and are only as exact as the method needs.
+"""Computes one prox of a method. A prox that is found by iterations has a warm start, and is only as exact as the method needs.
 
-The state of such a run has ``warm``, the start of the next prox, and ``inner``, the number of iterations so far. Both are
-saved with it, so that equal runs stay equal and a resumed run has the bits of an uninterrupted one.
+The state of the run then has ``warm``, the start of the next prox, and ``inner``, the number of iterations so far. Both are
+saved, so that a resumed run has the bits of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ class WarmStart(NamedTuple):
     """The iterations of all proxes of the run so far."""
 
     def arrays(self) -> State:
-        """The arrays that a run saves."""
+        """The arrays that a run saves of the warm start."""
         return {"warm": self.start, "inner": np.array([self.iterations])}
 
     @classmethod
     def of(cls, arrays: Mapping[str, AnyArray]) -> WarmStart | None:
-        """The warm start of a saved state; ``None`` where the prox is direct."""
+        """The warm start of a saved state; ``None`` if the prox is direct."""
         return cls(arrays["warm"], float(arrays["inner"][0])) if "warm" in arrays else None
 
 
 def cold(problem: Objective) -> WarmStart | None:
-    """The warm start before the first prox; ``None`` where the prox is direct."""
+    """The warm start before the first prox; ``None`` if the prox is direct."""
     return None if ability(problem.penalty, "prox_from") is None else WarmStart(COLD.copy())
 
 
 def taken_from(
     problem: Objective, warm: WarmStart | None, x: Array, point: Array, step: float, *, with_ridge: bool
 ) -> tuple[Array, WarmStart | None]:  # fmt: skip
-    """The prox at ``point``, of a step that began at x, and the warm start of the next one."""
+    """The prox at ``point``, for a step that began at x, and the warm start of the next prox."""
     if warm is None:
         return (problem.prox_with_ridge if with_ridge else problem.prox)(point, step), None
     found = close(problem, x, point, step, warm.start, with_ridge=with_ridge)
@@ -61,7 +61,7 @@ def taken_from(
 
 
 def beginning(problem: Objective) -> State:
-    """The arrays of the warm start before the first prox; none where the prox is direct."""
+    """The arrays of the warm start before the first prox; none if the prox is direct."""
     warm = cold(problem)
     return {} if warm is None else warm.arrays()
 
@@ -69,7 +69,7 @@ def beginning(problem: Objective) -> State:
 def taken(
     problem: Objective, state: State, x: Array, point: Array, step: float, *, with_ridge: bool
 ) -> tuple[Array, State]:
-    """The prox at ``point``, of a step that began at x, and the new arrays of the state."""
+    """The prox at ``point``, for a step that began at x, and the new arrays of the state."""
     after, warm = taken_from(problem, WarmStart.of(state), x, point, step, with_ridge=with_ridge)
     return after, {} if warm is None else warm.arrays()
 
@@ -85,10 +85,10 @@ def columns(state: State) -> dict[str, float]:
 def close(
     problem: Objective, x: Array, point: Array, step: float, start: Array, *, with_ridge: bool
 ) -> Approximate:
-    """A prox p with an error of at most SHARE·‖p - x‖, or as exact as it can be had.
+    """A prox p with an error of at most SHARE·‖p - x‖, or as exact as possible.
 
-    That is the relative error of hybrid proximal methods (Solodov, Svaiter, 1999): it falls as the run comes
-    nearer to the minimiser, where p = x.
+    This is the relative error of hybrid proximal methods (Solodov, Svaiter, 1999): it falls as the run approaches
+    the minimiser, where p = x.
     """
     gap, iterations = 0.5 * (SHARE * _length(point - x)) ** 2, 0
     for _ in range(ATTEMPTS):

@@ -30,17 +30,17 @@ from reshuffle.solvers.solver import Solver
 from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
 
 SHRINKS = 1e-4
-"""Steps that still converge, where P itself shows no difference any more, decrease the model by less than this share of the last time."""
+"""Once differences of P are lost in rounding, steps count as converging only if each decreases the model by less than this share of the last decrease."""
 HALVINGS = 12
-"""The most halvings of a step, before damping makes another one."""
+"""The most halvings of a step before damping gives another one."""
 FIRST_DAMPING, MORE_DAMPING, MOST_DAMPING = 1e-3, 10.0, 1e12
-"""Damping multiplies the diagonal of the Hessian by one plus itself: at first, from one trial to the next, and at most."""
+"""Damping δ multiplies the diagonal of the Hessian by 1 + δ: the first δ, its factor from one trial to the next, and the largest."""
 INSTEAD = "take FISTA, or a stronger ℓ1"
-"""The advice where there are too many features for their Hessian."""
+"""The advice if there are too many features for a Hessian."""
 FEW = 200
-"""Features at most for which a Newton decrement is computed beside a dual point: its eigenvalues take some milliseconds."""
+"""With a dual point, a Newton decrement is also computed for at most this many features: its eigenvalues take some milliseconds."""
 MODEL_EPOCHS = 20_000
-"""Iterations of FISTA on a model at most: each is a product with its matrix and a prox."""
+"""The most iterations of FISTA on a model; each is a product with its matrix and a prox."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +49,12 @@ class ProxNewton(Solver):
 
         x⁺ = x + t(u - x),    u = argmin_u ⟨∇f(x), u - x⟩ + ½(u - x)ᵀ∇²f(x)(u - x) + ψ(u).
 
-    Where a penalty holds features at zero, the model has the others and those that may soon leave zero. An epoch is a step: a Hessian,
+    If a penalty holds features at zero, the model has the others and those that may soon leave zero. An epoch is a step: a Hessian,
     and a pass over the rows for each trial of the line search. For a ``Problem`` use ``ExactProxRR``, whose Newton
     steps are made in the core.
 
-    ``tol`` is compared with a bound on P(x) - P*, over f(0) - inf f, where one can be proved: a dual point where the penalty holds
-    every feature, and the Newton decrement where the Hessian is not singular. For other penalties it is compared with the gradient mapping,
+    ``tol`` is compared with a bound on P(x) - P*, over f(0) - inf f, if one can be proved: by a dual point if the penalty holds
+    every feature, or by the Newton decrement if the Hessian is not singular. Otherwise it is compared with the gradient mapping,
     and the run ends as stationary.
 
     Examples
@@ -135,7 +135,7 @@ class NewtonByHessian(Method):
         return np.ones(self.problem.features, dtype=bool)
 
     def _expand(self, x: Array) -> FirstOrder:
-        """f and ∇f at x, which the last two points need not be asked for again."""
+        """f and ∇f at x; those at the last two points are kept."""
         for at in self.known:
             if np.array_equal(at.x, x):
                 return at
@@ -152,7 +152,7 @@ class NewtonByHessian(Method):
             raise InputError(OVERFLOW)
         x = within(self.psi.form(self.everything), x0) if self.compiled else x0
         if not np.isfinite(self.problem.penalty.value(x)):
-            x = self.problem.prox(x, 1.0)  # which no constraint excludes
+            x = self.problem.prox(x, 1.0)  # a point that satisfies all constraints
         return {"x": x, "newton": np.array([0.0, np.inf]), "moved": np.zeros(x.shape)}
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
@@ -176,7 +176,7 @@ class NewtonByHessian(Method):
             listen()
             u, decrease, made = self._model(at, active, H, damping)
             rounds += made
-            if decrease <= native.ROUNDING * abs(height):  # P shows nothing of it: slopes do
+            if decrease <= native.ROUNDING * abs(height):  # too small to show in P
                 return Searched(u, decrease, 1.0, 0.0, passes, rounds, flat=True)
             length, tried = self._length(at, u, height)
             passes += tried
@@ -188,7 +188,7 @@ class NewtonByHessian(Method):
                 return Searched(u, decrease, length, damping, passes, rounds)
 
     def endless(self, state: State) -> str:
-        """Whether f falls for ever along the last step, and no penalty rises."""
+        """Why P has no minimiser, if f falls for ever along the last step and no penalty rises."""
         moved, size = state["moved"], float(np.abs(state["moved"]).max(initial=0.0))
         if not (size > 0.0 and self.problem.can_recede and not self.problem.ridge > 0.0):
             return ""
@@ -219,7 +219,7 @@ class NewtonByHessian(Method):
         return ModelStep(whole if good else at.x, solved.gained if good else np.inf, solved.rounds)
 
     def _model_by_prox(self, at: FirstOrder, H: Array) -> ModelStep:
-        """The same by FISTA, for a penalty that has nothing but its prox."""
+        """The minimiser of the model by FISTA, for a penalty that has only a prox."""
         ridge, size = self.problem.ridge, at.x.size
         bent = H + ridge * np.eye(size)
         model = QuadraticObjective(at.x, at.gradient + ridge * at.x, bent, self.problem.penalty)
@@ -232,7 +232,7 @@ class NewtonByHessian(Method):
         return ModelStep(found.x, before - model.objective(found.x), found.epoch)
 
     def _length(self, at: FirstOrder, u: Array, height: float) -> tuple[float, int]:
-        """How much of the step lowers P by as much as it promises; 0 where no part does. And passes."""
+        """The length of the step that lowers P as promised (0 if none does), and the passes made."""
         d, length = u - at.x, 1.0
         promised = float(at.gradient @ d) + self._psi(u) - self._psi(at.x)
         if not (promised < 0.0 and np.isfinite(d).all()):
@@ -265,16 +265,16 @@ class NewtonByHessian(Method):
         return Check(bound / self.problem.reference, self.problem.n, 1, state)
 
     def _decrement(self, at: FirstOrder) -> tuple[FirstOrder, float]:
-        """The Newton decrement at x; for a penalty that has nothing but its prox, at the end of a proximal gradient step.
+        """The Newton decrement at x; for a penalty that has only a prox, at the end of a proximal gradient step.
 
-        Where such a step does not lower P, as next to the minimum, where P shows nothing but rounding, what is proved at its end holds
-        at x all the more.
+        Next to the minimum such a step may seem not to lower P, because of rounding. The bound that is proved at its end then
+        holds at x too.
         """
         every = np.flatnonzero(self.everything).astype(np.uint32)
         H, diagonal = self.problem.hessian(at.x, every), np.arange(at.x.size)
         at.gradient[~self.problem.varying] = 0.0
         if np.any(self.problem.varying & (np.diag(H) == 0.0)):
-            return at, np.inf  # rounding has left nothing of a curvature that is there
+            return at, np.inf  # rounding has destroyed the curvature
         if self.compiled:
             h, l2 = residual(self.psi.form(self.everything), at.x, at.gradient)
             H[diagonal, diagonal] += l2

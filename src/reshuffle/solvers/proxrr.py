@@ -40,7 +40,7 @@ class ProxRR(Solver):
     importance : visit sample i ⌈L_i/L̄⌉ times with corrected weights, so that the step may be
         about 1/(2L̄) instead of 1/L_max.
     privacy : ``privacy.SampleLevel(...)``: gradients are clipped and noised, and ``result.privacy`` tells ε. The step must
-        be given, ``tol`` must be 0, and the trace has no P(x), which would tell of the data.
+        be given, ``tol`` must be 0, and the trace has no P(x), which would reveal data.
 
     Examples
     --------
@@ -105,6 +105,6 @@ class ProxRR(Solver):
             noisy.sampling.steps,
             self.epochs,
             np.nan,
-        )  # nothing that is read off the data
+        )  # nothing computed from the data
         schedule = bind_step(self.step, setting, problem)
         return PrivateEpochs(problem, noisy, schedule, self.seed, self.prox == "step", account)

@@ -1,4 +1,4 @@
-"""A quadratic model of f with its penalty as a problem: for penalties that the compiled solver of models does not know."""
+"""A quadratic model of f with a penalty, as a problem for FISTA: for penalties that the compiled solver of models does not support."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whether P falls for ever along a ray, so that it has no minimiser: separated classes without a penalty.
+"""Detects that P falls for ever along a ray and so has no minimiser, for example if classes are separated and unpenalised.
 
 If every l(t·z_i, y_i) falls for all t ≥ 1 and ψ(tx) = ψ(x), then P(tx) < P(x) for all t > 1: no point is a minimiser, however
-small the gap, and how large the coefficients of x are is up to the accuracy that was asked for.
+small the gap, and the size of the coefficients of x depends on the requested accuracy alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reshuffle.objective import Objective
 
 NO_MINIMISER = "P has no minimiser"
 FAR = 1e100
-"""No constraint that a user writes reaches as far as this many times x."""
+"""A multiple of x that is beyond every constraint that a user would write."""
 
 
 def why_endless(problem: Objective, x: Array) -> str:

@@ -1,4 +1,4 @@
-"""Resuming a saved run: whoever wrote it, its content is compared with a fresh state before it reaches a method.
+"""Resumes a saved run. Its content is not trusted: it is compared with a fresh state before a method uses it.
 
 Names, types and shapes of the arrays are compared before they are read (``check_headers``), their numbers before
 they are used (``check_numbers``, and what a method knows besides, ``Method.check_state``).
@@ -19,7 +19,7 @@ from reshuffle.trace import STATE, TRACE, Result, opened_result, result_of, unde
 
 BEST, BEST_VALUE = "best", "best_value"
 SAME = 1e-6
-"""The order of additions may change P(x) by this share of it, on columns of any scale."""
+"""The order of additions may change P(x) by this share, on columns of any scale."""
 
 
 class Previous:
@@ -75,8 +75,8 @@ class Previous:
 def check_headers(found: Mapping[str, Header], fresh: State, lengths: Mapping[str, int]) -> None:
     """Refuse a saved state whose arrays are not like those of a fresh one.
 
-    ``lengths`` are the most that the lengths of some arrays may be; others have that of the fresh one, but for
-    an array that begins empty, which may have grown.
+    ``lengths`` has the largest allowed lengths of some arrays. The others must be as long as in the fresh state, except
+    arrays that are empty there, which may have grown.
     """
     if set(found) != set(fresh):
         raise InputError(f"resume: the saved state has {sorted(found)}, this run's {sorted(fresh)}")
@@ -110,18 +110,18 @@ def check_columns(found: list[str], wanted: list[str]) -> None:
 
 
 def _check_progress(result: Result, evaluates: bool) -> None:
-    """Refuse counts and seconds that are none. P(x) may be missing where the method does not evaluate it."""
+    """Refuse invalid counts and seconds. P(x) may be missing if the method does not evaluate it."""
     row, first = result.trace.last(), result.trace["objective"][0]
     counts = ("epoch", "gradients", "prox_evals", "seconds", "step")
     wrong = [name for name in counts if not 0 <= row[name] < 2.0**63]
-    known = first > -np.inf and np.isfinite(row["objective"])  # x0 may violate a constraint.
+    known = first > -np.inf and np.isfinite(row["objective"])  # x0 may violate a constraint
     if wrong or row["epoch"] > result.epoch or not (known or not evaluates):
         names = ", ".join(wrong or ["epoch", "objective"])
         raise InputError(f"resume: the last row of the saved trace is not one of a run ({names})")
 
 
 def _check_objective(result: Result, method: Method) -> None:
-    """Refuse P(x) that is not that of x, at the best point where the method returns that one."""
+    """Refuse a run whose P(x) is not that of its x (or of the best point, if the method returns that)."""
     row, state = result.trace.last(), result.state
     if not method.evaluates:
         return  # P(x) is not known here.

@@ -1,4 +1,4 @@
-"""The one loop around every method: stopping, trace, callbacks, interruption, resuming."""
+"""The loop that runs every method: stopping, trace, callbacks, interruption and resuming."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ COLUMNS = ("epoch", "objective", "gradients", "prox_evals", "seconds", "step")
 DISK = "disk_passes"
 """The column of the trace that counts passes over rows on disk, if there are any."""
 SAME = 1e-14
-"""A difference of less than this share of P is rounding: the last point is then as good as the best one."""
+"""A smaller difference, as a share of P, is rounding: the last point then counts as good as the best one."""
 NO_BOUND = "which is not a bound on P(x) - P*"
-"""A part of the message of a run that the gradient mapping ended."""
+"""Part of the message of a run that the gradient mapping ended."""
 RUNNING = "running"
 """The message of results that callbacks are given during a run."""
 BETWEEN = ("all ", "stopped by a callback")
-"""How the messages begin of runs that ended between two epochs, none of which was under way."""
+"""The beginnings of messages of runs that ended between two epochs, with no epoch under way."""
 REPEATED = "repeated"
-"""The part of the header that counts epochs of a private run that may have been made twice, with other noise each time."""
+"""The header's count of epochs of a private run that may have been made twice, each time with new noise."""
 BLOW_UP = 1e6
 """No convergent run lets the objective grow by this factor."""
 
@@ -89,17 +89,16 @@ class Run:
             self._go_on(previous.result(method, self._columns()))
 
     def _columns(self) -> list[str]:
-        """The columns of the trace."""
         return [*COLUMNS, self.method.certificate, *self._own_columns()]
 
     def _own_columns(self) -> dict[str, float]:
-        """Of the method, and passes over rows on disk where they lie there."""
+        """The method's own columns, and passes over rows on disk if there are any."""
         passes = self._disk_passes()
         disk = {} if passes is None else {DISK: self.read_before + passes - self.read_at_start}
         return disk | dict(self.method.columns(self.state))
 
     def _disk_passes(self) -> float | None:
-        """Passes over rows on disk so far, by all runs on this problem."""
+        """Passes over rows on disk so far, by all runs on this problem; None if rows are in memory."""
         found: float | None = getattr(getattr(self.problem, "datafit", None), DISK, None)
         return found
 
@@ -138,7 +137,7 @@ class Run:
             while not message:
                 message, converged = self._stop(measure)
                 if not message:
-                    measure = np.nan  # of a state that an interruption may leave behind
+                    measure = np.nan  # the measure of a state that an interruption may leave
                     measure = self._epoch_in_time()
                     message = self._look(measure, callbacks)
                     if message and self._stop(measure)[1]:  # the last epoch reached tol as well
@@ -152,7 +151,7 @@ class Run:
         return self._finish(converged, message)
 
     def _refuse_start(self) -> NoReturn:
-        """Raise the error for a P(x0) that is NaN, which names the part at fault."""
+        """Raise the error for a P(x0) that is NaN; it names the part at fault."""
         penalty = self.problem.penalty
         name = f"penalty {type(penalty).__name__}"
         value = penalty.value(self._x[: self.problem.features])
@@ -186,7 +185,7 @@ class Run:
         return f"time limit of {self.solver.time_limit:g} s reached"
 
     def _epoch_in_time(self) -> float:
-        """An epoch, abandoned if time is up."""
+        """Make an epoch; abandon it if time is up."""
         limit = self.solver.time_limit
         with until(np.inf if limit is None else self.called + limit):
             return self._one_epoch()
@@ -217,7 +216,7 @@ class Run:
                 self._raise_divergence(self.step)
             message += "; P(x) is larger than at the start: try a smaller step"
         found = self.best[1] if better else self._x
-        private = self.method.account is not None  # margins of the data must not be told
+        private = self.method.account is not None  # the message must not reveal margins of the data
         endless = "" if private else why_endless(self.problem, found)
         doubts = self.method.doubts(self.state)
         if not (endless or converged or private):
@@ -238,7 +237,7 @@ class Run:
         return time.perf_counter() - self.called
 
     def _reached(self) -> str:
-        """The last certificate."""
+        """The last certificate, in words."""
         known = self.trace[self.method.certificate]
         known = known[~np.isnan(known)]
         return f"{self.method.certificate} = {known[-1]:.3g}" if known.size else "not checked"

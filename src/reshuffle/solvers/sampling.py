@@ -62,14 +62,14 @@ def permuted(
         constants *= weights
         largest = float(constants.max()) + problem.ridge
         del constants  # freed before the visits are made
-    batch = min(batch, count)  # a longer one has no more samples, and its step would be too small
+    batch = min(batch, count)  # a larger batch has no more samples, and its step would be too small
     steps = ceil(count / batch)
     average = steps / count
     smoothness = batch * average * largest
     listed = weights
     weights = _combined(problem, weights)
 
-    def pool() -> Visits:  # made anew each time: it costs little, and need not be kept
+    def pool() -> Visits:  # made anew each time: this is cheap and saves memory
         return np.arange(count, dtype=np.uint32) if listed is None else expanded(listed, count)
 
     if is_fixed(order):
@@ -118,7 +118,7 @@ def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
 
 
 def refuse_copies(problem: FiniteSum) -> None:
-    """Importance copies are visited in an order of their own, which windows of rows on disk do not have."""
+    """Refuse importance sampling on disk: copies of samples are visited in an order for which windows of rows do not work."""
     if problem.datafit is not None and problem.datafit.on_disk:
         raise InputError(
             "importance must be False where rows lie on disk: copies of samples need all rows in memory"
@@ -126,7 +126,7 @@ def refuse_copies(problem: FiniteSum) -> None:
 
 
 def smoothness_of(problem: Objective) -> float:
-    """L_max; NaN where it is not known."""
+    """L_max; NaN if it is not known."""
     try:
         return problem.smoothness.L_max
     except ValueError:
@@ -134,7 +134,7 @@ def smoothness_of(problem: Objective) -> float:
 
 
 def bind_step(step: StepGiven, setting: Setting, problem: Objective) -> Schedule:
-    """γ_t for this problem; where γ_0 wants a constant that it lacks, the problem says why."""
+    """γ_t for this problem. If the step needs a constant that the problem lacks, the problem's error says why."""
     schedule = check_step(step).bind(setting)
     first = schedule(0)
     if isinstance(first, float) and not np.isfinite(first) and not setting.smoothness > 0:
@@ -155,10 +155,10 @@ def _combined(problem: FiniteSum, weights: Array | None) -> Array | None:
 
 
 def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Array, float]:
-    """Owners and weights of the copies (both empty where there are none), and their largest L.
+    """Owners and weights of the copies (both empty if there are none), and the largest L of the copies.
 
     The work of the method grows like N + 2L/μ, for N functions that are L-smooth. Copies are
-    made where that sum falls: for ⌈L_i/c⌉ copies of sample i, over a few c between L̄ and L_max.
+    made if that lowers this sum: ⌈L_i/c⌉ copies of sample i, for the best of a few c between L̄ and L_max.
     """
     smoothness, n = problem.smoothness, problem.n
     largest, mean = (constant - problem.ridge for constant in (smoothness.L_max, smoothness.L_mean))
@@ -184,7 +184,7 @@ def resampled(problem: FiniteSum, importance: bool | None) -> tuple[Visits, Arra
 def _cheapest_copies(
     problem: FiniteSum, importance: bool | None, mu: float
 ) -> tuple[Visits, Array, float] | None:
-    """Copies that lower the work by a tenth or more; any, where that is what was asked for."""
+    """Copies that lower the work by a tenth or more; any copies if they were asked for."""
     constants = problem.smoothness.individual - problem.ridge
     mean, most = float(constants.mean()), float(constants.max())
     best, chosen = problem.n + 2.0 * most / mu, None

@@ -1,4 +1,4 @@
-"""f to second order: linearised, its Hessian, products with it, and P along a line."""
+"""f to second order: its linearisation, its Hessian, products with the Hessian, and line searches."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class RowCurvature(NamedTuple):
 
 @dataclass(eq=False)
 class SecondOrder:
-    """The losses of one problem to second order; the core listens for interruption on the way."""
+    """The losses of one problem to second order; calls of the core can be interrupted."""
 
     fit: Datafit
     origin: Array | None = None
-    """The point that columns are centred at where there is an intercept; by default their means."""
+    """The point at which columns are centred if there is an intercept; by default their means."""
 
     @cached_property
     def system(self) -> native.RowMajor:
-        """The rows as the core makes Newton steps on them."""
+        """The core's view of the rows for Newton steps."""
         fit, loss = self.fit, self.fit.loss
         counts = NO_COUNTS if fit.quick.dense else fit.column_counts
         return native.RowMajor(
@@ -63,7 +63,7 @@ class SecondOrder:
 
     @property
     def passes(self) -> int:
-        """Over all rows, so far."""
+        """Passes over all rows so far."""
         return int(self.system.passes)
 
     @property
@@ -87,7 +87,7 @@ class SecondOrder:
         return Linearisation(x, margins, slopes, curvatures, g, value)
 
     def margins(self, d: Array) -> Array:
-        """a_iᵀd for every row, and what d has for an intercept."""
+        """a_iᵀd for every row, plus the intercept of d."""
         listen()
         out = np.empty((self.fit.n, *self.fit.outputs))
         self.system.margins(self.fit.checked(d), out)
@@ -115,19 +115,18 @@ class SecondOrder:
         return float(np.vdot(self.weights, at.curvatures)) / self.fit.n
 
     def array(self, numbers: Array) -> Array:
-        """Numbers where x and the gradient lie: here, in the memory of the processor."""
+        """The numbers as an array on the device of x; here that is the processor."""
         return numbers
 
     def dot(self, a: Array, b: Array) -> float:
-        """⟨a, b⟩."""
         return float(np.vdot(a, b))
 
     def search(
         self, at: Linearisation, d: Array, change: Array, form: native.Form, psi: float
     ) -> tuple[float, Array]:
-        """The length of the step d, 0 where none lowers P as promised, and where it leads.
+        """The length of the step along d (0 if none lowers P as promised), and its end point.
 
-        ``change`` is that of the margins, ``form`` ψ as the core takes it, ``psi`` is ψ(x).
+        ``change`` is the change of the margins, ``form`` the compiled form of ψ, and ``psi`` is ψ(x).
         """
         to, slope = np.empty_like(at.x), float(np.vdot(at.gradient, d))
         t = native.search(
@@ -138,7 +137,7 @@ class SecondOrder:
     # --- curvature -----------------------------------------------------------------------------
 
     def largest(self, at: Linearisation) -> float:
-        """A bound on the curvature of the rows: that of the loss, or of the rows at x where it has none."""
+        """A bound on the curvature of the rows: the loss's, or if it has none, the largest curvature at x."""
         bound = self.fit.loss.curvature
         return bound if bound < np.inf else float(at.curvatures.max())
 
@@ -163,7 +162,7 @@ class SecondOrder:
     def hessian(
         self, bend: RowCurvature, active: Visits, kept: NDArray[np.int64] | None = None
     ) -> Array:
-        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flat over features and outputs; of it, what is ``kept``."""
+        """(1/n) Σ w_i·(curvature of row i)·b_i b_iᵀ, flattened over features and outputs, for the ``kept`` coordinates."""
         listen()
         if kept is None:
             kept = np.arange((active.size + self.fit.bias) * self.outputs)
@@ -172,12 +171,12 @@ class SecondOrder:
         return out
 
     def packs(self, active: Visits) -> bool:
-        """Whether these columns are multiplied as dense ones, less their means, however they are stored."""
+        """Whether these columns are multiplied as dense, centred columns, however they are stored."""
         return bool(self.system.packs(active))
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """Columns that were found to be constant, where there is an intercept."""
+        """The columns found to be constant, if there is an intercept."""
         return np.frombuffer(self.system.constant, dtype=np.bool_)
 
     def _factors(self, bend: RowCurvature) -> Array:
@@ -185,7 +184,7 @@ class SecondOrder:
 
     @cached_property
     def centre(self) -> Array:
-        """The mean of each column, which an intercept takes up; zeros where there is none."""
+        """The mean of each column, which an intercept absorbs; zeros if there is no intercept."""
         if not self.fit.bias:
             return np.zeros(self.fit.features)
         if self.origin is not None:
@@ -196,7 +195,7 @@ class SecondOrder:
 
     @cached_property
     def _ones(self) -> NDArray[np.bool_]:
-        """Columns of ones, where there is an intercept and the rows have no other values."""
+        """The columns of ones, if there is an intercept and all stored values are 1."""
         fit = self.fit
         if not (fit.bias and fit.quick.unit and self.origin is None):
             return np.zeros(fit.features, dtype=bool)

@@ -38,21 +38,21 @@ class SlopeState(NamedTuple):
     q: Array
     """g - h."""
     warm: WarmStart | None = None
-    """The start of the next prox, where it is found by iterations."""
+    """The start of the next prox, if it is found by iterations."""
 
 
 @dataclass(frozen=True, eq=False)
 class SlopeTable(ABC):
-    """The functions of a finite sum, with epochs that remember a slope of each.
+    """The functions of a finite sum, and epochs that remember a slope of each function.
 
     The ridge inside f counts as part of ψ here; the minimiser is the same.
     """
 
     problem: FiniteSum
     owner: Visits
-    """The sample of each copy; empty where every sample is its own only copy."""
+    """The sample of each copy; empty if every sample is its own only copy."""
     weights: Array
-    """The factor of each copy besides that of its sample; empty where there are no copies."""
+    """The factor of each copy besides that of its sample; empty if there are no copies."""
 
     @property
     def count(self) -> int:
@@ -79,16 +79,16 @@ class SlopeTable(ABC):
         return self.state(x, *self.slopes(x))
 
     def blank(self, x: Array, warm: WarmStart | None = None) -> SlopeState:
-        """The state before anything is remembered."""
+        """The state before any slope is remembered."""
         table, zero = np.zeros((self.count, *self.slope_shape)), np.zeros(self.problem.shape)
         return SlopeState(x.copy(), table, zero, zero, warm)
 
     def state(self, x: Array, slopes: Array, g: Array) -> SlopeState:
-        """The state with these slopes, one per sample: the copies of a sample begin with the same."""
+        """The state with these slopes, one per sample; all copies of a sample begin with the same slope."""
         return SlopeState(x.copy(), self.table(slopes), g, np.zeros(self.problem.shape))
 
     def table(self, slopes: Array) -> Array:
-        """A slope per copy, from one per sample."""
+        """One slope per copy, from one per sample."""
         return slopes[self.owner] if self.owner.size else slopes
 
     @property
@@ -104,16 +104,16 @@ class SlopeTable(ABC):
 
     @property
     def sparsity(self) -> float:
-        """The dimension over the stored values of a mean row: gradients that cost as much as a prox."""
+        """The dimension over the stored values of a mean row: how many gradients cost as much as a prox."""
         return 1.0
 
     def epoch(
         self, state: SlopeState, visits: Visits, steps: Array, corrected: bool = True
     ) -> SlopeState:
-        """An epoch in as many blocks as there are steps, a prox after each.
+        """An epoch in ``len(steps)`` blocks, each followed by a prox.
 
         See ``core/exact_epoch.hpp`` for the formulas. An epoch that is not ``corrected`` must begin with an
-        empty memory (table, g and q zero): it is an epoch of ProxRR that fills the table.
+        empty table (table, g and q are zero): it is an epoch of ProxRR that fills the table.
         """
         x, table, g, q, warm = state.x, state.table.copy(), state.g, state.q, state.warm
         blocks = steps.size
@@ -149,7 +149,7 @@ class LinearModelTable(SlopeTable):
         return self.fit.slopes(x)
 
     def on(self, kept: Visits) -> LinearModelTable:
-        """The same functions, in these features alone."""
+        """The table of the functions in these features alone."""
         return LinearModelTable(self.problem.columns(kept), self.owner, self.weights)
 
     @property
@@ -208,7 +208,7 @@ class LinearModelTable(SlopeTable):
 
 @dataclass(frozen=True, eq=False)
 class DiskTable(LinearModelTable):
-    """The same for rows on disk: an epoch goes from window to window. The table itself is in memory."""
+    """``LinearModelTable`` for rows on disk: an epoch goes from window to window. The table itself is in memory."""
 
     @property
     def disk(self) -> DiskDatafit:
@@ -265,7 +265,7 @@ class GradientTable(SlopeTable):
 
 
 def slope_table_of(problem: FiniteSum, owner: Visits, weights: Array) -> SlopeTable:
-    """A slope per copy for a linear model, and a whole gradient for other functions."""
+    """The table of a problem: a slope per copy for a linear model, a whole gradient per copy for other functions."""
     owner, weights = read_only(owner), read_only(weights)
     if is_linear_model(problem):
         if problem.datafit.on_disk:

@@ -1,4 +1,4 @@
-"""Hyper-parameters that every solver has, and ``solve``."""
+"""The base classes of solvers: common hyper-parameters, and ``solve``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = frozenset({"tol", "check_every", "eval_every", "time_limit"})
 """Hyper-parameters that may differ between a run and its continuation."""
 
 ADDED = {"privacy": None, "transport": "float64", "downlink": "float64", "device": None}
-"""Hyper-parameters that files of earlier versions lack, and the defaults that stand for them."""
+"""Hyper-parameters that files of earlier versions lack, with the values that those versions used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,16 +42,16 @@ class BaseSolver:
     ----------
     seed : of every random choice of the run. Same seed, same bits.
     tol : the relative accuracy at which the run stops; 0 never checks. It is compared with the duality
-        gap over f(0), a bound on (P(x) - P*)/f(0), where loss and penalty have one (column ``gap`` of
-        the trace), and with the norm of the gradient mapping over that of the gradient at zero elsewhere
+        gap over f(0), a bound on (P(x) - P*)/f(0), if loss and penalty have one (column ``gap`` of
+        the trace), otherwise with the norm of the gradient mapping over that of the gradient at zero
         (column ``relative_mapping``). A check costs a pass over the data and a prox, which the trace
         counts.
-    check_every : epochs between two checks; where not given, the method decides.
+    check_every : epochs between two checks; by default the method decides.
     eval_every : epochs between two rows of the trace (the objective costs a pass over the data,
-        which the trace does not count). ``None`` writes a row where the certificate is computed, and one
-        after every epoch where there are callbacks.
-    time_limit : seconds since the call of ``solve``, by the clock on the wall, after which the run ends; an
-        epoch that is going on is left, and the result is that of the one before.
+        which the trace does not count). ``None`` writes a row whenever the certificate is computed, and
+        after every epoch if there are callbacks.
+    time_limit : seconds of wall-clock time since the call of ``solve`` after which the run ends; the current
+        epoch is abandoned, and the result is that of the one before.
     """
 
     seed: int = 0
@@ -66,12 +66,12 @@ class BaseSolver:
     takes: ClassVar[Any] = FiniteSum
     """The class of problems that it can minimise."""
     because: ClassVar[str] = "whose functions can be visited one by one"
-    """What it needs of that class."""
+    """The reason why it needs that class, for the message of an error."""
     takes_weakly_convex: ClassVar[bool] = False
     """Whether it runs with a penalty that is not convex (ability ``weak_convexity``)."""
 
     def __new__(cls, *_: object, **settings: object) -> Self:
-        """Refuse the word that belongs to the other kind of solver."""
+        """Refuse the name of the limit that belongs to the other kind of solver, and privacy if it is not supported."""
         other = "rounds" if cls.counted == "epochs" else "epochs"
         if other in settings:
             raise InputError(
@@ -104,7 +104,7 @@ class BaseSolver:
         check_seed(self.seed)
 
     method_class: ClassVar[type[Method] | None] = None
-    """The class of its method, where ``bind`` need do no more than make one."""
+    """The class of its method, if ``bind`` only has to make one."""
 
     def bind(self, problem: Any) -> Method:
         """This solver's method on this problem."""
@@ -123,14 +123,14 @@ class BaseSolver:
         return kind(problem, self)
 
     def rehearse(self, problem: Any) -> None:
-        """One epoch of a method of one's own on the first function alone, before the clock of a run starts.
+        """One epoch of a user's method on the first function alone, before the clock of a run starts.
 
-        What such a method has to compile is compiled then.
+        Whatever the method compiles is compiled then.
         """
         kind = self.method_class
         if kind is None or str(kind.__module__).startswith("reshuffle."):
             return
-        with held_warnings(), suppress(Exception):  # the run itself says what is wrong
+        with held_warnings(), suppress(Exception):  # the run itself reports errors
             rehearsal = self.bind(problem.first())
             rehearsal.advance(rehearsal.start(np.zeros(problem.shape)), 0, rehearsal.schedule(0))
 
@@ -143,7 +143,7 @@ class BaseSolver:
         progress: bool = False,
         resume: Result | str | os.PathLike[str] | None = None,
     ) -> Result:
-        """Minimise P from ``x0`` (zeros), or go on where the result ``resume`` stopped.
+        """Minimise P from ``x0`` (default: zeros), or continue from the end of the result ``resume``.
 
         ``callbacks`` are called after each evaluated epoch and may stop the run by returning True;
         ``progress`` shows a bar. Ctrl-C ends the run and returns what it has.
@@ -188,7 +188,7 @@ class BaseSolver:
         return Run
 
     def check_problem(self, problem: object) -> None:
-        """Refuse what this solver cannot minimise."""
+        """Refuse a problem that this solver cannot minimise."""
         name = type(self).__name__
         if isinstance(problem, self.takes):
             if not self.takes_weakly_convex:
@@ -213,12 +213,12 @@ class BaseSolver:
         free = self.limits if horizon else self.limits | {self.counted}
         names = _settings(type(self))  # type: ignore[arg-type]
         config = {n: _described(getattr(self, n)) for n in names if n not in free}
-        for name, default in ADDED.items():  # as in files of versions that had none
+        for name, default in ADDED.items():  # omitted, as in files of versions that lacked it
             if config.get(name) == repr(default):
                 del config[name]
         level = getattr(self, "privacy", None)
         if level is not None and level.noise is None:
-            config[self.counted] = repr(self.limit)  # the noise was computed for so many
+            config[self.counted] = repr(self.limit)  # the noise was computed for this number
         return {"solver": type(self).__name__} | config
 
     def fingerprint(self, problem: Objective) -> Fingerprint:
@@ -229,7 +229,7 @@ class BaseSolver:
 
 @dataclass(frozen=True, kw_only=True)
 class Solver(BaseSolver):
-    """A solver of one machine: what a method of one's own extends.
+    """A solver on one machine; the base class for a method of your own.
 
     Parameters
     ----------
@@ -241,7 +241,6 @@ class Solver(BaseSolver):
 
 @cache
 def _settings(kind: type[BaseSolver]) -> tuple[str, ...]:
-    """The names of a solver's hyper-parameters."""
     return tuple(field.name for field in fields(kind))
 
 

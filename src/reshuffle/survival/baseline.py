@@ -1,4 +1,4 @@
-"""The baseline hazard that goes with a model of proportional hazards, and survival functions."""
+"""The baseline hazard of a proportional hazards model, and survival functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reshuffle.validation import as_array, check_finite
 class Baseline:
     """Λ(t) = Σ_{t_k ≤ t} c_k/S_k: the cumulative hazard of a row whose margin is ``centre``, for each stratum.
 
-    With Breslow's ties it is Breslow's estimator, and with Efron's the one that R's survival has for them. It is a step
+    With Breslow's ties it is Breslow's estimator, and with Efron's the corresponding one of R's survival. It is a step
     function: constant from one time with events to the next, and after the last.
     """
 
@@ -26,11 +26,10 @@ class Baseline:
     hazards: list[Array]
     """Λ at these times."""
     centres: Array
-    """For each stratum the margin that Λ belongs to: the largest, so that nothing overflows."""
+    """For each stratum the margin to which Λ refers: the largest, so that nothing overflows."""
 
     @classmethod
     def of(cls, problem: CoxProblem, x: Array) -> Baseline:
-        """The baseline hazard of the model x."""
         times, hazards, centres = [], [], []
         found = zip(problem.strata, problem.at(x), problem.centres, strict=True)
         for (_, sets), at, centre in found:

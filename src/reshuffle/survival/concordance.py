@@ -15,8 +15,8 @@ Numbers = NDArray[np.int64]
 def concordance(time: object, event: object, risk: object, strata: object = None) -> float:
     """(concordant pairs + half of those with equal risks)/comparable pairs.
 
-    A pair is comparable where one row has an event and the other is known to have none until later; of rows of the same
-    time, an event and a censored one are comparable, and two events are not. It is concordant where the event has the higher
+    A pair is comparable if one row has an event and the other is known to have none until later; at the same time an
+    event and a censored row are comparable, but two events are not. A pair is concordant if the row with the event has the higher
     ``risk``. With ``strata`` only pairs of one stratum count. It takes n·(log n)² steps for n rows.
 
     Examples

@@ -26,7 +26,7 @@ from reshuffle.validation import check_weights, mean_weight
 
 TIES = ("efron", "breslow")
 CLEAR = 1e-9
-"""Rounding decides no order of two margins that differ by more than this share of the largest one."""
+"""The order of two margins is certain, in spite of rounding, if they differ by more than this share of the largest one."""
 
 
 class CoxProblem(TwiceDifferentiable):
@@ -36,23 +36,23 @@ class CoxProblem(TwiceDifferentiable):
 
         -log L(x) = -Σ_{events i} w_i (a_iᵀx - log Σ_{j in R_i} w_j exp(a_jᵀx))
 
-    where no two rows fail at the same time. It is not a sum of functions of single rows, since each row is in the risk
-    sets of others: there is nothing to shuffle, and ``ExactProxRR`` does not take it. ``ProxNewton`` does, with every convex
-    penalty, and ``FISTA`` with all of them. An evaluation is a pass over the rows, sorted once, with cumulative sums.
+    if no two rows fail at the same time. It is not a sum of functions of single rows, since each row is in the risk
+    sets of others: there is nothing to shuffle, and ``ExactProxRR`` does not accept it. ``ProxNewton`` takes it with every convex
+    penalty, ``FISTA`` with every penalty. The rows are sorted once; an evaluation is a pass over them with cumulative sums.
 
     Parameters
     ----------
     X : matrix, rows are samples: an array or a sparse matrix. It is copied in the order of time; an array is centred in each
         stratum, which changes nothing but rounding.
-    time : when the event of each row happened, or until when it was known not to have; not negative.
+    time : the time of each row's event, or until which it is known not to have happened; not negative.
     event : True or 1 where the event happened, False or 0 where the row is censored.
     ties : events at the same time: "efron" (closer to what continuous times would give, and the default of R's survival) or
         "breslow".
     strata : a label per row; each stratum has a rate λ(t) of its own, and risk sets are of one stratum.
-    penalty : ψ, anything with ``value(x)`` and ``prox(x, step)``; none where not given.
-    ridge : puts (ridge/2)‖x‖² into the problem.
-    sample_weight : one non-negative weight per row, brought to a mean of 1. With Breslow's ties whole numbers do the same as
-        that many copies of the row; with Efron's the weights are used as R's survival does. A row of weight 0 is left out.
+    penalty : ψ, any object with ``value(x)`` and ``prox(x, step)``; none by default.
+    ridge : adds (ridge/2)‖x‖² to the problem.
+    sample_weight : one non-negative weight per row, scaled to a mean of 1. With Breslow's ties whole numbers are equivalent to
+        that many copies of the row; with Efron's the weights are used as in R's survival. A row of weight 0 is left out.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class CoxProblem(TwiceDifferentiable):
         order = order[weights[order] > 0]
         self.n, self.shape, self.ties = n, (d,), ties
         self.weight = mean_weight(sample_weight)
-        """The mean of the sample weights as they were given."""
+        """The mean of the given sample weights."""
         self.penalty, self.ridge = check_penalty(penalty), float(ridge)
         self.order = order
         self.times, self.events, self.weights = times[order], events[order], weights[order]
@@ -135,7 +135,7 @@ class CoxProblem(TwiceDifferentiable):
         ]
 
     def with_penalty(self, penalty: Penalty) -> CoxProblem:
-        """The same f with another penalty."""
+        """The problem with another penalty."""
         known = ("strata", "smoothness", "least", "reference", "varying")
         other = keep(copy(self), **{name: getattr(self, name) for name in known})
         other.penalty = penalty
@@ -179,7 +179,7 @@ class CoxProblem(TwiceDifferentiable):
         return H / self.n
 
     def scores(self, x: Array) -> Array:
-        """The part of each row, in the order of ``order``, in minus the gradient of n·f: for robust standard errors."""
+        """The contribution of each row, in the order of ``order``, to minus the gradient of n·f, for robust standard errors."""
         every, found = np.arange(self.features, dtype=np.uint32), np.empty(self.matrix.shape)
         for (own, sets), each in zip(self.strata, self.at(x), strict=True):
             found[own] = sets.scores(each, self.matrix.block(own, every))

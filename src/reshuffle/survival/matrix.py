@@ -48,7 +48,7 @@ class Matrix:
         return None if is_sparse(self.values) else np.ascontiguousarray(self.values.T)
 
     def centred(self, bounds: NDArray[np.intp]) -> tuple[Matrix, Array]:
-        """Subtract from the rows of each piece their mean, in place, and return the means; sparse rows stay as they are, with means of zero."""
+        """Subtract from the rows of each piece their mean, in place, and return the means; sparse rows are not changed, and their means are given as zero."""
         means = np.zeros((bounds.size - 1, self.shape[1]))
         if not is_sparse(self.values):
             with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Times and events: their checks, and the one array in which estimators take them."""
+"""Checks times and events, and combines them in the one array that estimators take."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check_events(name: str, given: object, n: int) -> Flags:
 
 
 def check_strata(given: object, n: int) -> NDArray[np.int64]:
-    """The number of the stratum of each row; 0 for all where none are given."""
+    """The number of the stratum of each row; 0 for all rows if no strata are given."""
     if given is None:
         return np.zeros(n, dtype=np.int64)
     labels = as_array("strata", given)

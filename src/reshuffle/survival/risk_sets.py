@@ -23,9 +23,9 @@ class Margins(NamedTuple):
     """The partial likelihood of a stratum at some margins."""
 
     value: float
-    """Minus its logarithm; infinite where the sum over a risk set underflows."""
+    """Minus the log likelihood; infinite if the sum over a risk set underflows."""
     hazards: Array
-    """w_j e^{z_j} Σ_k c_k (1 - l_k)/S_k over the terms of row j: its expected number of events, and the slope but for -w_j δ_j."""
+    """w_j e^{z_j} Σ_k c_k (1 - l_k)/S_k over the terms of row j: its expected number of events, which is its slope plus w_j δ_j."""
     sizes: Array
     """w_j e^{z_j - shift}."""
     sums: Array
@@ -58,7 +58,7 @@ class RiskSets:
 
     @classmethod
     def of(cls, times: Array, events: NDArray[np.bool_], weights: Array, efron: bool) -> RiskSets:
-        """The risk sets of rows that are sorted already."""
+        """The risk sets of sorted rows."""
         at = np.flatnonzero(events)
         moments, begins, sizes = np.unique(-times[at], return_index=True, return_counts=True)
         begins, ends = at[begins], at[begins] + sizes
@@ -79,7 +79,7 @@ class RiskSets:
         return float(self.counts @ np.log(totals[self.owner] * self.shares))
 
     def of_times(self, e: Array) -> tuple[Array, Array]:
-        """Sums of e, an entry or a row for each row, over the risk set of each time but its events, and over its events."""
+        """Sums of e (an entry or a row for each row) over the risk set of each time without its events, and over its events."""
         marks = np.column_stack([np.append(0, self.ends[:-1]), self.begins]).ravel()
         # For an empty segment, where no row was censored in between, reduceat returns the entry itself.
         pieces = np.add.reduceat(e[: self.ends[-1]], marks, axis=0)
@@ -96,7 +96,7 @@ class RiskSets:
 
     @cached_property
     def native(self) -> native.RiskSets:
-        """The same risk sets in the core, which computes the sums over rows."""
+        """The risk sets as an object of the core, which computes the sums over rows."""
         terms = np.bincount(self.owner, minlength=self.begins.size)
         totals = np.bincount(self.owner, self.counts, self.begins.size).astype(np.float64)
         return native.RiskSets(self.weights, self.begins, self.ends, terms, totals)
@@ -124,14 +124,14 @@ class RiskSets:
 
     @cached_property
     def first(self) -> Numbers:
-        """The last time whose risk set has the row, as an index into ``times``; their number where there is none."""
+        """The last time whose risk set has the row, as an index into ``times``; the number of times if there is none."""
         return np.searchsorted(self.ends, np.arange(self.weights.size), side="right")
 
     def scores(self, at: Margins, rows: Array) -> Array:
-        """The part of each row in -∇(-log L), which sum up to it: independent for large n, unlike the terms of a sum over events.
+        """The contributions of the rows to -∇(-log L): they sum to it, and are independent for large n, unlike the terms of a sum over events.
 
-        An event gives w_j(a_j - ā), ā the mean of its risk set (over the terms of its time, where there are several), and all rows
-        lose what was expected of them in each risk set, w_j e^{z_j} c_k/S_k (a_j - ā_k) (Lin and Wei, 1989).
+        An event contributes w_j(a_j - ā), ā the mean of its risk set (over the terms of its time if there are several). From every row
+        its expected contribution to each risk set is subtracted, w_j e^{z_j} c_k/S_k (a_j - ā_k) (Lin and Wei, 1989).
         """
         if not self.begins.size:
             return np.zeros_like(rows)

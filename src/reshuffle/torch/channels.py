@@ -1,4 +1,4 @@
-"""A parameter as the matrix or vector that a penalty takes."""
+"""Converts a parameter to the matrix or vector that a penalty takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reshuffle.errors import InputError, shown
 def channels(parameter: torch.Tensor, axis: int = 0) -> torch.Tensor:
     """The matrix with a row for each channel: W of shape (c, …) becomes c × (…), a view where the layout allows it.
 
-    A number becomes a vector of length one, and a vector stays as it is.
+    A number becomes a vector of length one; a vector is unchanged.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def channels(parameter: torch.Tensor, axis: int = 0) -> torch.Tensor:
 
 
 def check_axis(axis: object, axes: int) -> None:
-    """Check that an axis is one of a parameter with so many axes; a vector and a number have axis 0 alone."""
+    """Check that an axis is valid for a parameter with ``axes`` axes; a vector and a number have only axis 0."""
     last = max(axes, 1) - 1
     if not isinstance(axis, int) or isinstance(axis, bool) or not 0 <= axis <= last:
         raise InputError(
@@ -36,7 +36,7 @@ def check_axis(axis: object, axes: int) -> None:
 
 
 def as_numbers(parameter: torch.Tensor, axis: int) -> Array:
-    """The channels in float64 as numpy reads them: a view if the parameter is such already, otherwise a copy."""
+    """The channels as a float64 numpy array: a view if the parameter has this type, otherwise a copy."""
     rows = channels(parameter.detach(), axis).to("cpu", torch.float64)
     found: Array = rows.contiguous().numpy()
     return found

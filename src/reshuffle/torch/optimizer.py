@@ -28,8 +28,8 @@ class ProxRR(torch.optim.Optimizer):
     With ``steps_per_prox=len(loader)`` this is the method of the paper: one prox per epoch, with γm. One step
     per prox is the usual proximal stochastic gradient method.
 
-    The learning rates of those steps are counted in which the parameter had a gradient, so that a layer that is frozen is not
-    shrunk. A prox is left out for a parameter that is not finite; the loss then shows it.
+    Only steps in which a parameter had a gradient count, so that a frozen layer is not shrunk. The prox is left out for a
+    parameter that is not finite; the loss will show it.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class ProxRR(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override,unused-ignore]
-        """One gradient step for every parameter that has a gradient, and the prox of the groups whose turn it is.
+        """One gradient step for every parameter that has a gradient, and the prox of the groups for which it is due.
 
         ``closure`` computes the loss and its gradients anew; its value is returned.
         """
@@ -105,7 +105,7 @@ class ProxRR(torch.optim.Optimizer):
 
     @torch.no_grad()
     def finish(self) -> None:
-        """The prox for the steps since the last one: for the end of a training that is no multiple of ``steps_per_prox``."""
+        """Take the prox for the steps since the last prox, at the end of a training whose steps are not a multiple of ``steps_per_prox``."""
         for group in self.param_groups:
             self._prox(group)
 
@@ -126,7 +126,7 @@ class ProxRR(torch.optim.Optimizer):
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state, in the middle of an epoch too; the groups keep the penalties that they have."""
+        """Continue from a saved state, also in the middle of an epoch; the groups keep their present penalties."""
         for number, saved in enumerate(state_dict["param_groups"]):
             missing = [name for name in SAVED if name not in saved]
             if missing:

@@ -69,7 +69,7 @@ class OrderSampler(Sampler[int]):
         self._position, self._begun = 0, False
 
     def state_dict(self, used: int | None = None) -> dict[str, object]:
-        """Where the sampler stands, in numbers and words that any format can keep.
+        """The position of the sampler, in numbers and words that any format can keep.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class OrderSampler(Sampler[int]):
         return {**self._identity(), "epoch": self._epoch, "position": position}
 
     def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
-        """Let the next loop go on where the saved one stood; at the end of an epoch, that is the next epoch."""
+        """Let the next loop continue from the saved position; at the end of an epoch, that is the next epoch."""
         for name, mine in self._identity().items():
             if name not in state_dict or state_dict[name] != mine:
                 raise InputError(

@@ -1,4 +1,4 @@
-"""Files of any form that is known, streamed into a folder of shards."""
+"""Streams files of every known format into a folder of shards."""
 
 from reshuffle.datasets.conversion.streaming import Conversion, convert
 

@@ -1,4 +1,4 @@
-"""Rows that a dataset of Ray gives in batches, as a source: columns of numbers, and a target that may be of classes."""
+"""Reads a dataset of Ray in batches: columns of numbers, and a target that may be classes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class BatchesSource(TableSource):
         super().__init__("ray.data.Dataset", "dataset", number, target, dropped, None)
 
     def source(self) -> Source:
-        """What the converter reads."""
         return Source(
             self.blocks, dense=True, features=lambda: len(self.names), classes=lambda: tuple(self._codes),
             names=self.names, about={"name": self.path, "read": uuid.uuid4().hex},

@@ -1,4 +1,4 @@
-"""LIBSVM text as a source: some MB of whole lines at a time."""
+"""Reads LIBSVM text, some MB of whole lines at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reshuffle.shards import Block
 
 
 class LibsvmSource:
-    """A file in LIBSVM format, packed or not. Indices begin with 0 or with 1, as the first block says."""
+    """A file in LIBSVM format, packed or not. The first block decides whether indices begin with 0 or with 1."""
 
     def __init__(self, path: str, number: str, first_index: int | None) -> None:
         self.path, self.number, self.first = path, number, first_index
@@ -25,7 +25,6 @@ class LibsvmSource:
         self.size, self._at = os.stat(path).st_size, 0
 
     def source(self) -> Source:
-        """What the converter reads."""
         about = identity_of(self.path, number=self.number, first_index=self.first)
         return Source(
             self.blocks, dense=False, progress=self.progress, features=lambda: self.width, about=about
@@ -35,7 +34,7 @@ class LibsvmSource:
         return self._at, self.size
 
     def blocks(self, place: Place) -> Iterator[Placed]:
-        """The blocks from a place on; a packed file has no places, and is read from its beginning."""
+        """The blocks from a place on; a packed file has no places and is read from its beginning."""
         offset, lines = (place["offset"], place["lines"]) if place else (0, 0)
         if place:
             self.first = place["first"]

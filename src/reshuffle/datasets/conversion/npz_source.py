@@ -1,4 +1,4 @@
-"""Matrices of numpy and scipy (``.npz``) as blocks: the members of the file are read side by side, some MB at a time."""
+"""Reads matrices of numpy and scipy (``.npz``) in blocks: the members of the file are read side by side, some MB at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reshuffle.shards import Block
 BLOCK = 8 << 20
 """Bytes of values of a block."""
 OF_ROWS = ("sample_weight", "offset", "exposure")
-"""Numbers of each row that sites read beside X and y, and for which shards have no place."""
+"""Arrays with one number for each row that sites read besides X and y, but that shards cannot hold."""
 DAMAGE = (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, OverflowError)
 
 
@@ -88,7 +88,6 @@ class NpzSource:
         self.inside = self.target in members
 
     def source(self) -> Source:
-        """What the converter reads."""
         about = identity_of(self.path, number=self.number, target=self.target)
         return Source(
             self.blocks, dense=not self.sparse, progress=lambda: (self._at, self.rows),
@@ -166,7 +165,7 @@ class _Targets:
             )
 
     def take(self, count: int) -> NDArray[np.float64]:
-        """The next ones."""
+        """The next ``count`` targets."""
         start, self.at = self.at, self.at + count
         if self.member is not None:
             return self.member.take(count).astype(np.float64)

@@ -1,4 +1,4 @@
-"""A folder of shards as a source: to shuffle it, or to change the type of its numbers."""
+"""Reads a folder of shards, to shuffle it or to change the type of its numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class ShardSource:
         self.number, self._at = number, 0
 
     def source(self) -> Source:
-        """What the converter reads."""
         manifest = self.X.manifest
         about = {
             "name": "shards", "bytes": manifest.bytes, "options": {"number": self.number},
@@ -35,7 +34,6 @@ class ShardSource:
         )  # fmt: skip
 
     def blocks(self, place: Place) -> Iterator[Placed]:
-        """A block for each shard."""
         for k, pieces in enumerate(self.X.shards):
             rows, targets = self.X.window(pieces), self.X.reader.some_targets(k)
             self._at += targets.size

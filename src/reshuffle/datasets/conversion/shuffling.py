@@ -1,7 +1,7 @@
-"""Shuffling on disk in two passes: rows are dealt into buckets at random, and each bucket is shuffled in memory.
+"""Shuffles rows on disk in two passes: rows are dealt into buckets at random, and each bucket is shuffled in memory.
 
-Every row goes to one of K buckets, each with the same probability and independently; buckets one after the other, each in
-uniformly random order, are then the rows in uniformly random order. K is chosen so that a bucket fits into memory.
+Every row goes to one of K buckets, independently and with equal probabilities. If each bucket is put in uniformly random order,
+the buckets one after the other are all rows in uniformly random order. K is chosen so that a bucket fits into memory.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from reshuffle.shards import Block
 
 FOLDER = "buckets"
 BUCKET = 64 << 20
-"""Bytes of a bucket, about, so that shuffling one takes a few times as much memory."""
+"""The approximate bytes of a bucket; shuffling it takes a few times as much memory."""
 DEALT = 32 << 20
-"""Bytes of rows that are dealt at a time, so that a bucket is written in pieces that are not tiny."""
+"""Bytes of rows that are dealt at a time: enough that buckets are not written in tiny pieces."""
 LARGER, PACKED = 3.0, 15.0
-"""The bytes that rows take in buckets, over those of their file, at most: for a plain file, and for a packed one."""
+"""The most bytes that rows take in buckets, as multiples of the bytes of their file: for a plain file, and for a packed one."""
 
 
 class Buckets:
@@ -37,7 +37,7 @@ class Buckets:
 
     @staticmethod
     def needed(size: int, packed: bool) -> int:
-        """K for a file of so many bytes."""
+        """K for a file of ``size`` bytes."""
         return max(round(size * (PACKED if packed else LARGER) / BUCKET), 1)
 
     def begin(self) -> None:

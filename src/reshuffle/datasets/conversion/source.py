@@ -1,4 +1,4 @@
-"""A source of rows: blocks, one after the other, with the place where each begins."""
+"""The interface of a source of rows: blocks, one after the other, with the place where each begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reshuffle.shards import Block
 
 Place = dict[str, int]
-"""Where a block begins, for a reader that can go there; empty where rows have to be read from the beginning."""
+"""The beginning of a block, for a reader that can jump there; empty if rows must be read from the beginning."""
 
 
 class Placed(NamedTuple):
@@ -25,7 +25,7 @@ class Source:
     """Rows that are read once, in order."""
 
     blocks: Callable[[Place], Iterator[Placed]]
-    """The blocks from a place on; of an empty place, from the beginning."""
+    """The blocks from a place on; for an empty place, from the beginning."""
     dense: bool
     progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
     """How many bytes of the file have been read, and how many it has."""

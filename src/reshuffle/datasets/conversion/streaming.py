@@ -1,4 +1,4 @@
-"""``convert``: a file of any known form into a folder of shards, as a stream."""
+"""``convert``: streams a file of any known format into a folder of shards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from reshuffle.validation import check_positive
 
 PACKED = (".gz", ".bz2", ".xz")
 SELDOM = 20
-"""The manifest is written again whenever the number of shards has grown by a twentieth, so that this stays a small part of the work."""
+"""The manifest is rewritten whenever the number of shards has grown by 1/SELDOM, so that this stays a small part of the work."""
 Progress = Callable[[str, int, int], None]
 """A function of a word for the stage, the bytes or rows so far, and their total, which is 0 if it is not known."""
 
@@ -43,13 +43,13 @@ class Conversion:
 
     Parameters
     ----------
-    format : "libsvm", "csv", "parquet" or "npz", where the name of the file does not say.
+    format : "libsvm", "csv", "parquet" or "npz"; by default the name of the file decides.
     target : the column of a table, or the array of an .npz file, to learn.
     drop : columns of a table to leave out.
     separator : of a CSV file.
     number : "float64" or "float32", of the values.
-    first_index : 0 or 1, of a LIBSVM file; where not given, 1 unless the first lines have an index 0.
-    shard_rows : rows of a shard; where not given, so many that it has about 32 MB.
+    first_index : 0 or 1, of a LIBSVM file; by default 1 unless the first lines have an index 0.
+    shard_rows : rows of a shard; by default as many as take about 32 MB.
     shuffle : put the rows in random order on the way, by a second pass over them.
     seed : of that order.
     """
@@ -81,8 +81,8 @@ def convert(
 ) -> Manifest:
     """Stream a file, or a ``ray.data.Dataset`` of rows, into a folder of shards; the manifest of the folder at the end.
 
-    Memory is bounded, whatever the size of the file. A conversion that was ended, by a signal or a full disk, goes on with
-    the shards that are finished when it is called again with the same arguments.
+    Memory is bounded, whatever the size of the file. A conversion that was ended by a signal or a full disk continues after
+    its finished shards when it is called again with the same arguments.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class _Run:
         return Buckets(self.folder, count, self.source.dense, self.how.number, self.how.seed)
 
     def _dealt(self, count: int) -> int:
-        """The first pass: rows into buckets. It begins anew where it was ended."""
+        """The first pass: deal rows into buckets. If it was interrupted, it begins anew."""
         buckets = self._buckets(count)
         try:
             buckets.begin()
@@ -194,7 +194,6 @@ class _Run:
 
 
 def _source(data: Location | RowBatches, how: Conversion) -> Source:
-    """The reader of the file."""
     if not isinstance(data, (str, os.PathLike)):
         return _batches(data, how)
     if is_shard_folder(data):
@@ -221,7 +220,6 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
 
 
 def _batches(data: RowBatches, how: Conversion) -> Source:
-    """The reader of a dataset."""
     if not (
         callable(getattr(data, "iter_batches", None)) and callable(getattr(data, "schema", None))
     ):
@@ -239,7 +237,7 @@ def _batches(data: RowBatches, how: Conversion) -> Source:
 
 
 def _earlier(folder: Path, identity: dict[str, object], how: Conversion) -> Manifest | None:
-    """What an earlier call has left in the folder; a folder that holds something else is refused."""
+    """The manifest that an earlier call left in the folder; a folder with other contents is refused."""
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not is_shard_folder(folder):

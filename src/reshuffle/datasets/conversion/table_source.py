@@ -1,4 +1,4 @@
-"""Tables of numbers as blocks of dense rows: CSV and Parquet, read by pyarrow as a stream."""
+"""Reads tables of numbers (CSV and Parquet) in blocks of dense rows, as a stream of pyarrow."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BATCH = 1 << 16
 TEXT = 8 << 20
 """Bytes of a block of a CSV file."""
 MOST_CLASSES = 1000
-"""Different texts of a target: more of them are names and no classes."""
+"""The most different texts of a target: more are names, not classes."""
 
 
 class TableSource:
-    """A table whose columns are numbers, but for a target that may be of classes."""
+    """A table whose columns are numbers, except a target that may be classes."""
 
     def __init__(
         self, path: str, kind: str, number: str, target: str | None, dropped: tuple[str, ...], separator: str | None
@@ -60,7 +60,6 @@ class TableSource:
             raise InputError(f"{path} has no column besides the target")
 
     def source(self) -> Source:
-        """What the converter reads."""
         about = identity_of(
             self.path, number=self.number, target=self.target, dropped=list(self.dropped), separator=self.separator
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The parts that an answer of each kind must have, and their types; both are checked before the parts are used."""
+"""Checks that an answer has the parts, and the types of parts, that its kind requires, before they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks and answers as the content of Flower's messages."""
+"""Converts tasks and answers to the content of Flower's messages, and back."""
 
 from __future__ import annotations
 

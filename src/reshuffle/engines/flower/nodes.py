@@ -1,4 +1,4 @@
-"""The assignment of nodes to sites: every node is asked, and its answer is compared with the name under which its key was registered."""
+"""Assigns nodes to sites: asks every node which site it is, and compares the answer with the name under which its key was registered."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Mailbox(Protocol):
 class Nodes:
     """The nodes of a grid by the names of their sites.
 
-    A node says which site it is; the order in which nodes arrive means nothing. Where its key was registered with a
-    name, it must be that name. Of two nodes that say the same, the one that was started last is taken in the middle of
-    a run, since a node without a registered key has another id each time that it is started. Where keys are registered,
+    A node says which site it is; the order in which nodes arrive does not matter. If its key was registered with a
+    name, that must be the name of the site. If two nodes claim the same site during a run, the one that was started last
+    is taken, since a node without a registered key has a new id each time that it is started. If keys are registered,
     a site keeps the key that it had at the start until the end of the run; a site with a key of an earlier run, ``pinned``,
-    has no other from the start.
+    may have no other key from the start.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Nodes:
                 raise InputError(f"site {site!r} is claimed by two nodes, {ids}: stop one of them")
 
     def _bound(self, found: dict[str, Node], silent: Sequence[Node]) -> dict[str, Node]:
-        """The nodes that were found, whose registered keys hold for the rest of the run, and for later ones."""
+        """The nodes that were found; their registered keys are kept for the rest of the run and for later runs."""
         for node in silent:
             logger.warning("node %d has not said within %g s which site it is", node.id, self.grace)
         self._keys = {
@@ -210,5 +210,5 @@ class Nodes:
 
 
 def _plain(name: str) -> str:
-    """A name as a node says it, in quotation marks where it could be mistaken for something else in a log."""
+    """A name from a node, in quotation marks if it could be mistaken for something else in a log."""
     return name if name.isprintable() and name == name.strip() else shortened(repr(name))

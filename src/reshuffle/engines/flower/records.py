@@ -1,4 +1,4 @@
-"""Records of this package as records of Flower, and back: arrays in one, numbers and strings in the other."""
+"""Converts records of this package to records of Flower (one for arrays, one for numbers and strings), and back."""
 
 from __future__ import annotations
 

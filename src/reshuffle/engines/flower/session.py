@@ -1,4 +1,4 @@
-"""Rounds over a Flower Grid: a message for each client, and its reply, or why there is none."""
+"""Rounds over a Flower Grid: a message to each client, and its reply or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class FlowerSession:
         return list(self.stream(task, timeout))
 
     def stream(self, task: Task, timeout: float | None) -> Iterator[Reply | Failure]:
-        """The same, one client at a time, in the order in which they answer."""
+        """The answers of ``run_round``, one client at a time, in the order in which they come."""
         places = self._places(task.clients)
         asked: dict[str, tuple[int, Node]] = {}
         for client in task.clients:
@@ -150,7 +150,7 @@ class FlowerSession:
         return answer_of(message.content, client, self.engine.largest, task)
 
     def _restarted(self, asked: dict[str, tuple[int, Node]]) -> Iterator[Failure]:
-        """The clients whose node is another process by now, so that the reply of the process that was asked may never come."""
+        """The clients whose node has been restarted, so that the reply of the process that was asked may never come."""
         self.nodes.look()
         for number, (client, node) in list(asked.items()):
             now = self.nodes.at(self.nodes.sites[client])

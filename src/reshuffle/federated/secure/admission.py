@@ -1,4 +1,4 @@
-"""The decision of a site whether it takes part in an attempt, from the head of the attempt."""
+"""Decides, from the head of an attempt, whether a site takes part in it."""
 
 from __future__ import annotations
 

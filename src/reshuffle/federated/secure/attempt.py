@@ -1,4 +1,4 @@
-"""One attempt at a secure sum, as the driver sees it: it carries messages between sites, adds up, and takes the masks off."""
+"""The driver's side of one attempt at a secure sum: it carries messages between sites, adds answers up, and removes the masks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Ask = Callable[[Task, Callable[[Reply], Reply] | None], Found]
 
 
 class NoSum(Exception):
-    """The attempt cannot go on: too few sites are left."""
+    """Raised if too few sites are left to finish the attempt."""
 
 
 @dataclass(eq=False)
@@ -154,7 +154,7 @@ class Attempt:
         return good
 
     def _check(self, left: tuple[int, ...], every: bool) -> None:
-        """Give up where too few are left; where ``every`` site's value is needed, before anything is unmasked."""
+        """Give up if too few sites are left, or if ``every`` site's value is needed and one is missing, before anything is unmasked."""
         short = len(left) < self.header.threshold
         if short or (every and not self.partial and len(left) < len(self.task.clients)):
             raise NoSum
@@ -164,7 +164,7 @@ class Attempt:
     def _unmask(
         self, senders: tuple[int, ...], given: Mapping[int, tuple[bytes, Mapping[int, bytes]]]
     ) -> None:
-        """Take off the own masks of the survivors, and the masks that they have in common with those that dropped out."""
+        """Remove the survivors' own masks, and the masks that they share with sites that dropped out."""
         graph = neighbours(tuple(self._rows), self.header.degree, view_of(self.header, self._rows))
         for u in self.survivors:
             seed = given[u][0] if u in given else self._combined(u, graph, given)

@@ -1,7 +1,7 @@
-"""The driver's side of secure sums: a question goes out, the sum of its answers comes back, and no single one.
+"""Gathers secure sums for the driver: it gets the sum of the sites' answers to a question, and no single answer.
 
-It stands in the place of ``Gathering``. The servers of FedRR, LocalSGD, ExactFedRR with state at the clients and FedNewton only add
-replies up, so that they are given replies with the right sum: the first has the sum, the others have zeros.
+It replaces ``Gathering``. The servers of FedRR, LocalSGD, ExactFedRR with state at the clients and FedNewton only add
+replies up, so they can be given replies with the right sum: the first has the sum, the others have zeros.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class SecureSums:
 
     @property
     def error(self) -> float:
-        """A bound on the error of an entry of f, ∇f and the like, as the latest round and all questions about single points told them."""
+        """A bound on the errors of f and of the entries of ∇f, in the latest round and in all questions about single points."""
         return max(self._errors.values(), default=0.0)
 
     def account_for(self, kind: str, errors: Mapping[str, float]) -> None:
-        """Remember how coarse the parts of a sum are. A round takes the place of the one before; what was told of x = 0 is used to the end."""
+        """Record the errors of the parts of a sum. Those of a round replace those of the last; errors of answers about x = 0 count to the end."""
         for name, error in errors.items():
             before = 0.0 if kind == "train" else self._errors.get((kind, name), 0.0)
             self._errors[kind, name] = max(error, before)
@@ -97,11 +97,10 @@ class SecureSums:
                 )
 
     def gatherer(self, plain: Gathering) -> SecureGathering:
-        """Asks for sums in place of a plain gathering."""
+        """The gatherer of sums that replaces a plain one."""
         return SecureGathering(plain, self)
 
     def header(self, task: Task) -> SumHeader:
-        """The head of a new attempt."""
         count = len(task.clients)
         return SumHeader(
             task.run, task.round, task.kind, question_of(task, task.kind), secrets.token_hex(16),

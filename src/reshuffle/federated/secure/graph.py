@@ -1,4 +1,4 @@
-"""The pairs of sites that share masks and secrets: all pairs, or with many sites each site and its k neighbours.
+"""Chooses the pairs of sites that share masks and secrets: all pairs, or with many sites each site and its k neighbours.
 
 Sites are put on a circle in an order that follows from the public keys of all of them in this attempt, and each has the k/2 to its left
 and the k/2 to its right as neighbours (Bell et al. 2020 use such graphs). k is the least with which two events have a probability of at most
@@ -19,15 +19,15 @@ from math import comb
 FEW = 20
 """Up to this number of sites, all are neighbours of each other."""
 CURIOUS = 0.25
-"""The share of sites that may collude with the driver where sites have few neighbours."""
+"""The share of sites that may collude with the driver if sites have few neighbours."""
 GONE = 1.0 / 3.0
-"""The share of sites that may collude or drop out there."""
+"""The share of sites that may collude or drop out if sites have few neighbours."""
 CHANCE = 2.0**-40
 """The largest probability of each of the two events."""
 
 
 def least_of(holders: int) -> int:
-    """The shares that give a secret back: more than two thirds of those that are handed out."""
+    """The number of shares that recover a secret: more than two thirds of those handed out."""
     return 2 * holders // 3 + 1
 
 

@@ -1,7 +1,7 @@
-"""The guard of a site: every answer that is part of a sum leaves the site masked.
+"""Guards a site: every answer that is part of a sum leaves the site masked.
 
-It stands where answers leave the site's host. Questions of the protocol are answered here; the question that a sum is to answer
-goes on to the host, whose answer (with noise, if it adds any) is encoded and masked on its way out.
+It stands between the driver and the site's host. It answers the questions of the protocol itself; the question that a sum is to answer
+is passed to the host, whose answer (with noise, if it adds any) is encoded and masked on its way out.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ VERSION = "reshuffle secure sum 1"
 WHOLE = ("round", "threshold", "degree", "shares", "samples", "exponent")
 """The parts of a head that are whole numbers."""
 PREFIX = "secure_"
-"""Names of the parts of a message that belong to the protocol begin so."""
+"""The prefix of the names of parts of a message that belong to the protocol."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class SumHeader:
     threshold: int
     degree: int
     shares: int
-    """The shares that give a site's secret back."""
+    """The number of shares that recover a site's secret."""
     samples: int
-    """N, of all sites: answers that are means over samples are sent times N_m/N."""
+    """N, over all sites: answers that are means over samples are multiplied by N_m/N."""
     exponent: int
     """Values of a part that ``ranges`` does not name are at most 2^exponent."""
     ranges: Mapping[str, int]

@@ -1,7 +1,7 @@
-"""Signing keys of sites: each has one of its own (Ed25519), and the public keys of the others, which it pins.
+"""Signing keys of sites (Ed25519): each has its own private key, and pins the public keys of the others.
 
-A folder at a site holds NAME.key, its private key, which nobody else may read, and NAME.pub of every site. Public keys travel between the
-people of the sites by a way that they trust, and never by the driver.
+A folder at a site holds its private key NAME.key, which nobody else may read, and NAME.pub of every site. The people at the sites
+exchange public keys by a channel that they trust, never through the driver.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from reshuffle.federated.secure.settings import NAME
 SIGNATURE = 64
 """Bytes of a signature."""
 LARGEST = 4096
-"""Bytes of a key file that are read; they have about 120."""
+"""The most bytes of a key file that are read; key files have about 120."""
 HINT = "`reshuffle federate keys FOLDER --site NAME` makes a key"
 
 
@@ -149,6 +149,6 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """A new file that has its mode from the first moment."""
+    """Write a new file that has its mode from the moment it is created."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""The parts of an answer as one vector, for which there is one mask, and back."""
+"""Converts the parts of an answer to one vector, for one mask, and back."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from reshuffle.objective import Array
 MODEL = "model"
 """The part that is a reply's array, or, with a number after it, a block of one; the others have the names that they have in the reply."""
 ADDED = (MODEL, "square", "slopes", "changes")
-"""Parts that the server adds up as they are."""
+"""Parts that the server adds up without weights."""
 MEANS = ("value", "gradient", "rising", "rising_excess", "floor", "means", "product")
 """Parts that are means over a site's samples, and are weighted by N_m/N."""
 Layout = list[tuple[str, tuple[int, ...]]]
 
 
 def is_added(name: str) -> bool:
-    """Whether a part is added up as it is."""
+    """Whether a part is added up without weights."""
     return name.partition(" ")[0] in ADDED
 
 
@@ -83,7 +83,7 @@ def size_of(layout: Layout) -> int:
 
 
 def model_of(totals: Mapping[str, Array]) -> Array:
-    """The array that the blocks are of."""
+    """The array that consists of the blocks."""
     blocks = [part for name, part in totals.items() if name.partition(" ")[0] == MODEL]
     return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty(0), *blocks])
 

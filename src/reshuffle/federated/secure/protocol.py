@@ -1,4 +1,4 @@
-"""One attempt at a secure sum, as a site sees it: five questions in a fixed order, each answered once.
+"""A site's side of one attempt at a secure sum: five questions in a fixed order, each answered once.
 
     keys    → fresh public keys, signed
     shares  → shares of both secrets of this site, sealed for its neighbours
@@ -184,7 +184,6 @@ class SiteRound:
         return view_of(self.header, self.rows)
 
     def _public(self) -> tuple[bytes, bytes]:
-        """The public keys of its two seeds."""
         return (
             public_bytes(private_key(self.sealing, SEAL)),
             public_bytes(private_key(self.masking, MASK)),

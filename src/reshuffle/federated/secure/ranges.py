@@ -13,9 +13,9 @@ from reshuffle.federated.secure.parts import MODEL
 from reshuffle.objective import Array
 
 GROWS = 12
-"""Bits by which a range is raised where a site's value is beyond it: a few repetitions reach any size that is met."""
+"""Bits by which a range is raised if a site's value exceeds it: a few repetitions reach any realistic size."""
 HIGHEST = 200
-"""A range of 2^200 and more is none: the values are those of a run that diverges."""
+"""The largest exponent of a range: larger values mean that the run diverges."""
 ROOM = 8
 """Bits by which residuals may grow from one round to the next before a range has to be raised."""
 SQUARE = "square"
@@ -42,7 +42,6 @@ class Ranges:
         """The parts whose ranges fell after the latest sum."""
 
     def raise_for(self, names: list[str]) -> None:
-        """Raise the ranges of these parts."""
         for name in names:
             if name in self._fell:
                 self._patience[name] = 2 * self._patience.get(name, 0) + 1

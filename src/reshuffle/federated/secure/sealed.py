@@ -1,4 +1,4 @@
-"""Shares on their way through the driver, which cannot read them: AES-256-GCM under a key of the two sites.
+"""Seals shares for their way through the driver, which cannot read them: AES-256-GCM under a key that only two sites have.
 
 A key holds for one direction of one pair in one attempt and seals one message, so that its nonce may be zero. What the sites
 were told of the attempt is authenticated along: a site that was told otherwise cannot open the message.

@@ -21,14 +21,14 @@ class Secure:
 
     Parameters
     ----------
-    threshold : the sites that must stay until the end of a round, and whose secrets together would undo the masks of another; more than
+    threshold : how many sites must stay until the end of a round; so many sites together could also undo the masks of another. More than
         half of those asked. Default: more than two thirds.
     keys : a folder at each site with its private signing key NAME.key and the public keys NAME.pub of all sites, as
         ``reshuffle federate keys`` writes them. A site may have a folder of its own: ``Site(keys=…)``.
-    neighbours : the sites with which each has masks and shares in common. Default: all, of more than 20 sites as many as
+    neighbours : the number of sites with which each shares masks and secrets. Default: all; among more than 20 sites, as many as
         make collusion of a quarter of them useless.
-    range : the largest value that a site may send at first. It is raised, for all sites, where one refuses to send a
-        larger one, and a round is then repeated. The error of a sum is at most 2⁻⁴⁰ of the range.
+    range : the largest value that a site may send at first. If a site has a larger one, it refuses to send it; the range is then
+        raised for all sites, and the round is repeated. The error of a sum is at most 2⁻⁴⁰ of the range.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Secure:
         return exponent_of(self.range)
 
     def threshold_of(self, count: int) -> int:
-        """The threshold among so many sites."""
+        """The threshold for ``count`` sites."""
         found = self.threshold or least_of(count)
         found = min(found, count) if self.threshold is None else found
         if not count / 2 < found <= count:
@@ -73,13 +73,13 @@ class Secure:
         return found
 
     def degree_of(self, count: int) -> int:
-        """The neighbours of each of so many sites."""
+        """The number of neighbours of each of ``count`` sites."""
         if self.neighbours is None:
             return degree_of(count)
         return min(self.neighbours, count - 1)
 
     def shares_of(self, count: int) -> int:
-        """The shares that give back a secret of one of so many sites."""
+        """The number of shares that recover a secret of one of ``count`` sites."""
         degree = self.degree_of(count)
         return self.threshold_of(count) if degree >= count - 1 else least_of(degree + 1)
 

@@ -1,4 +1,4 @@
-"""Shares of a secret: any ``threshold`` of them give it back, and fewer say nothing of it (Shamir, over GF(2¹²⁸)).
+"""Divides a secret into shares: any ``threshold`` of them recover it, and fewer reveal nothing (Shamir, over GF(2¹²⁸)).
 
 The arithmetic is pycryptodome's.
 """

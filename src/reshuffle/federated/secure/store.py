@@ -1,6 +1,6 @@
-"""A site's attempt as bytes, for a transport that starts a new process for every message.
+"""Saves a site's attempt as text, for a transport that starts a new process for every message.
 
-They hold secrets: they belong into the memory of the site's own node, and neither into files nor into logs.
+The text holds secrets: it may be kept in the memory of the site's own node, but never in files or logs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def to_text(one: SiteRound) -> str:
 
 
 def of_text(text: str) -> SiteRound:
-    """The same, in another process of the site."""
+    """The attempt that ``to_text`` wrote, in another process of the site."""
     found = json.loads(text)
     sealing, masking, own = (bytes.fromhex(seed) for seed in found["seeds"])
     return SiteRound(

@@ -1,4 +1,4 @@
-"""Bytes by the numbers of clients as parts of a record, and back; what came from elsewhere is checked."""
+"""Writes bytes, by client, as parts of a record, and reads them back with checks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_text(record: Record, name: str) -> str:
 
 
 def read_bytes(record: Record, name: str, size: int | None = None) -> bytes:
-    """Bytes of a record, of this size where one is given."""
+    """Bytes of a record, checked to have ``size`` bytes if it is given."""
     found = record.get(f"{PREFIX}{name}")
     if not isinstance(found, np.ndarray) or found.dtype != np.uint8:
         raise InputError(f"a message of a secure sum lacks {name}")

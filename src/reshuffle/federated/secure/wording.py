@@ -7,7 +7,7 @@ SUMS = ("train", "value", "curvature")
 TOLD = ("hello", "load", "metrics")
 """Questions that a site answers for itself, as docs/secure.md lists."""
 START = "secure-"
-"""Kinds of messages of the protocol begin so."""
+"""The prefix of the kinds of messages of the protocol."""
 
 
 def kind_of(question: str) -> str:

@@ -1,4 +1,4 @@
-"""Accelerated gradient steps, where epochs hardly come nearer and no Newton step can be made."""
+"""Accelerated gradient steps, for problems on which epochs are slow and no Newton step is possible."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 ENOUGH = 0.3
-"""An epoch that takes away more than this share of the movement is fast enough."""
+"""Epochs that reduce the movement by more than this share are fast enough: no accelerated steps."""
 RESTARTS = 2.0
-"""FISTA with restarts takes this many times √κ iterations for every factor e."""
+"""FISTA with restarts needs this many times √κ iterations to reduce the error by a factor e."""
 PATIENCE = 20
-"""Epochs after which the movement is believed."""
+"""The movement of epochs counts as evidence after this many epochs."""
 CHECKED = 10
 """Steps between two certificates, as for FISTA."""
 
 
 class Accelerated(Phase):
-    """Iterations of FISTA in all features; the state has their momentum θ and their extrapolated point."""
+    """Iterations of FISTA in all features; the state holds the momentum θ and the extrapolated point."""
 
     name: ClassVar[str] = "accelerated"
 
@@ -35,10 +35,10 @@ class Accelerated(Phase):
         return solver.own_step
 
     def ready(self, view: View) -> bool:
-        """Whether a step comes nearer in a pass than an epoch does; once begun, until another phase acts.
+        """Whether a step reduces the error more than an epoch does; once begun, true until another phase acts.
 
         An epoch with the step 1/(2L) leaves a share ρ ≈ 1 - nμ/(2L) of the distance, which tells μ; an
-        accelerated step leaves 1 - √(μ/L_f)/c, which is less where 1 - ρ is below 2L/(c²n·L_f), with
+        accelerated step leaves 1 - √(μ/L_f)/c, which is less if 1 - ρ is below 2L/(c²n·L_f), with
         c = ``RESTARTS``.
         """
         if view.state.momentum > 0.0:
@@ -54,7 +54,7 @@ class Accelerated(Phase):
         return bool(slack < 2.0 * run.largest / (RESTARTS**2 * run.table.count * rough))
 
     def step(self, view: View) -> Outcome:
-        """One iteration. The slopes are renewed by the next certificate."""
+        """One iteration. The next certificate renews the slopes."""
         state, problem = view.state, view.run.problem
         begun, step = state.momentum > 0.0, 1.0 / problem.smoothness.L_f
         y, momentum = (state.ahead, state.momentum) if begun else (state.x, 1.0)
@@ -68,7 +68,7 @@ class Accelerated(Phase):
 
 
 def distance(x: Array, y: Array) -> float:
-    """‖x - y‖, infinite where a step was far too large."""
+    """‖x - y‖; infinite if it overflows, after a step that was far too long."""
     if not np.isfinite(x).all():
         return np.inf
     return float(np.sqrt(np.vdot(x - y, x - y)))

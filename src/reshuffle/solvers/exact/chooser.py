@@ -1,4 +1,4 @@
-"""Which phase makes the next step."""
+"""Chooses the phase that makes the next step."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from reshuffle.solvers.exact.phase import Phase
 from reshuffle.solvers.exact.view import View
 
 EQUAL = 1.0 + 1e-9
-"""Two amounts of work whose ratio is smaller are equal but for rounding; the phase that is named first is taken."""
+"""Amounts of work whose ratio is below this count as equal, because of rounding; then the phase that is listed first acts."""
 
 
 def choose(view: View, phases: Sequence[Phase]) -> Phase:
-    """The unfinished phase; else the one that proves, where nothing else can; else the least cost × steps left."""
+    """An unfinished phase; else, if a proof is wanted, only phases that prove; of the candidates, the one with the least cost × steps left."""
     for phase in phases:
         if phase.unfinished(view):
             return phase

@@ -1,4 +1,4 @@
-"""What a step of each phase costs, in nanoseconds on one core, from counts of work alone and never by a clock.
+"""Estimates the cost of a step of each phase, in nanoseconds on one core, from counts of work and never by a clock.
 
 The numbers were measured on dense and sparse sets within and beyond the cache (benchmarks/NOTES.md); only their ratios
 matter.
@@ -19,27 +19,27 @@ from reshuffle.solvers.newton_model import FEW
 from reshuffle.solvers.slope_table import SlopeTable, is_linear_model
 
 VISIT = 20.0
-"""Nanoseconds of a shuffled step, besides its values."""
+"""Nanoseconds of a shuffled step, without its stored values."""
 STORED = 1.9
 """Nanoseconds of a stored value and output in a shuffled step on sparse rows."""
 DENSE_STORED = (4e6, 0.35), (3.2e7, 0.7), (np.inf, 1.0)
-"""Bytes of dense rows, and the nanoseconds that a value of a shuffled step takes up to this size of the data."""
+"""Pairs of a size of dense data, in bytes, and the nanoseconds of a value in a shuffled step on data up to this size."""
 OUTPUT = 0.45
 """Nanoseconds of a stored value and output in a shuffled step on dense rows with several outputs."""
 PROX = 1.5
 """Nanoseconds of a coordinate in a prox of the core."""
 ROW = 10.0
-"""Nanoseconds of a row in a pass in storage order, besides its values."""
+"""Nanoseconds of a row in a pass in storage order, without its stored values."""
 READ = 1.2, 0.25
-"""Nanoseconds of a stored value and output in such a pass, of sparse and of dense rows."""
+"""Nanoseconds of a stored value and output in a pass in storage order, for sparse and for dense rows."""
 SEVERAL = 0.5
-"""The share of this that a dense value takes with several outputs, in passes for f and its gradient: 0.12 were measured."""
+"""With several outputs, a dense value takes this share of ``READ`` in passes for f and its gradient: 0.12 ns were measured."""
 LOSS = 5.0
 """Nanoseconds of the loss of a row and output, with its slope."""
 TRIALS = 17.0
 """Nanoseconds of a row and output in a line search, which tries about two points."""
 PASSES = 4
-"""Passes of a Newton step: f and its slopes, the margins of the step, and columns that are looked at."""
+"""Passes in a Newton step: f, its slopes, the margins of the step, and the check of the other columns."""
 SPARSE = 1.0
 """Nanoseconds of a product of two stored values of a row, in the Hessian."""
 DENSE = 0.055
@@ -47,23 +47,23 @@ DENSE = 0.055
 SOLVE = 6.0
 """Nanoseconds of an entry of the Hessian in the solver of the model: about ten sweeps over it."""
 WIDE = 1000.0
-"""Coordinates of a Hessian beyond which its solver takes more sweeps, about as the square of their number."""
+"""Beyond this many coordinates the solver takes more sweeps over the Hessian, about as the square of their number."""
 FACTOR = 0.02
-"""Nanoseconds of the cube of the Hessian's width: three factorisations."""
+"""Nanoseconds for each unit of the cube of the Hessian's width: three factorisations."""
 STEP_CALLS = 3e5
-"""Nanoseconds of the Python around a second-order step."""
+"""Nanoseconds of Python code around a second-order step."""
 KERNEL_CALLS = 1e5
-"""Nanoseconds of the Python around a Newton step by the kernel of the rows."""
+"""Nanoseconds of Python code around a Newton step by the kernel of the rows."""
 EPOCH_CALLS = 6e4
-"""Nanoseconds of the Python around an epoch."""
+"""Nanoseconds of Python code around an epoch."""
 LARGEST = 3000
-"""Coordinates of a Hessian at most: 72 MB."""
+"""The most coordinates of a Hessian: 72 MB."""
 PRODUCT = 1.5
-"""Passes that one product with the Hessian is worth: values are read once and used twice."""
+"""Passes that cost as much as one product with the Hessian, which reads values once and uses them twice."""
 
 
 def epoch(table: SlopeTable, blocks: int) -> float:
-    """Nanoseconds of a shuffled epoch on this table, with so many proxes."""
+    """Nanoseconds of a shuffled epoch on this table, with ``blocks`` proxes."""
     problem = table.problem
     around = EPOCH_CALLS + PROX * blocks * prod(problem.shape)
     if not is_linear_model(problem):
@@ -88,9 +88,9 @@ def one_pass(fit: Datafit) -> float:
 def newton(
     problem: Problem, x: Array, curved: float, expected: int = 0, share: float = 1.0
 ) -> float:
-    """Nanoseconds of a Newton step at x; infinite where the Hessian would be too large.
+    """Nanoseconds of a Newton step at x; infinite if the Hessian would be too large.
 
-    A share ``curved`` of the rows has curvature, and is in the Hessian; so are the features that are not zero (of these
+    The Hessian is summed over the rows with curvature, a share ``curved`` of all, and has the features that are not zero (of these
     a ``share``), or as many as are ``expected``.
     """
     fit = problem.datafit
@@ -106,7 +106,7 @@ def newton(
         width = _coordinates(problem, x, support)
     if width > LARGEST:
         return np.inf
-    if dense and outputs > 1:  # one product of matrices in the coordinates that matter
+    if dense and outputs > 1:  # one matrix product in the coordinates that matter
         products = DENSE * width**2 / 2
     else:
         pairs = outputs * (outputs - 1) / 2 if outputs > 1 else 1
@@ -117,7 +117,7 @@ def newton(
 
 
 def conjugate_gradients(fit: Datafit, products: float) -> float:
-    """Nanoseconds of a Newton step by conjugate gradients with so many products, for one output."""
+    """Nanoseconds of a Newton step by conjugate gradients with ``products`` products, for one output."""
     return STEP_CALLS + (PRODUCT * products + PASSES) * one_pass(fit) + fit.n * TRIALS
 
 
@@ -132,7 +132,7 @@ def kernel_step(fit: Datafit) -> float:
 
 
 def passes(fit: Datafit, number: float) -> float:
-    """Nanoseconds of a step that is made of so many passes for f and its gradient."""
+    """Nanoseconds of a step that consists of ``number`` passes for f and its gradient."""
     share = SEVERAL if fit.rows.dense and fit.outputs else 1.0
     return STEP_CALLS + number * (2.0 * share * one_pass(fit) + fit.n * LOSS * prod(fit.outputs))
 
@@ -152,7 +152,7 @@ def block_passes(fit: Datafit) -> float:
 
 
 def _coordinates(problem: Problem, x: Array, support: int) -> int:
-    """The coordinates (of a feature and an output) that matter at x, on dense rows."""
+    """The number of coordinates (pairs of a feature and an output) that matter at x, on dense rows."""
     fit, form = problem.datafit, form_of(problem)
     outputs, several = prod(fit.outputs), form.holds_at_zero and form.one_by_one is not None
     support = int(np.count_nonzero(x)) if several else support * outputs
@@ -160,9 +160,9 @@ def _coordinates(problem: Problem, x: Array, support: int) -> int:
 
 
 def _several_squares(problem: Problem, active: int) -> float:
-    """A Newton step for squares over several outputs: they share one Hessian of the features.
+    """Nanoseconds of a Newton step for squares over several outputs, which share one Hessian of the features.
 
-    Where the penalty is separable, the outputs are solved one by one.
+    If the penalty is separable, the outputs are solved one by one.
     """
     fit = problem.datafit
     outputs = prod(fit.outputs)
@@ -178,7 +178,7 @@ def _several_squares(problem: Problem, active: int) -> float:
 def _products_of_a_row(fit: Datafit, active: int) -> float:
     """Nanoseconds of a row's products in the Hessian of the active features, in the mean.
 
-    A row with l stored values has l² pairs of them, so that rows of different length have more than their mean tells.
+    A row with l stored values has l² pairs of them, so rows of different lengths have more pairs than rows of the mean length.
     """
     share = min(active / max(fit.features, 1), 1.0)
     first, second = fit.row_lengths

@@ -1,10 +1,10 @@
-"""How far P seems to be above its minimum where no step lowers it any further: measured, and no proof.
+"""Estimates, without a proof, how far P is above its minimum at a point where no step lowers it any further.
 
     ½ hᵀH⁻¹h,    h = ∇f + ∇ψ,    H = BᵀB,    B = the rows √(w_i l''_i/n) a_iᵀ, and √l2 for a ridge,
 
-on the face of x, where ψ is smooth: what a Newton step there would gain. Columns that are nearly the same leave nothing
-of H but rounding, which is why steps end without a proof; of B, whose singular values are the roots of those of H, twice as
-many digits are left.
+on the face of x, where ψ is smooth: the gain of a Newton step there. Columns that are nearly equal leave nothing
+of H but rounding, so that steps end without a proof. The singular values of B are the roots of those of H, so twice as
+many digits are left in B.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from reshuffle.solvers.exact.newton_steps import form_of
 from reshuffle.solvers.second_order import Linearisation
 
 STALLED = "no step lowers P(x) any further"
-"""The beginning of the message of a run that ended where steps no longer help."""
+"""Begins the message of a run that ended because no step helps."""
 EPS = float(np.finfo(np.float64).eps)
 ENTRIES = 1 << 20
-"""Entries of B at most: 8 MB, and about a second for its singular values."""
+"""The most entries of B: 8 MB, and about a second for its singular values."""
 
 
 def stalled_at(problem: Problem, at: Linearisation, at_zero: float) -> str:
-    """Why a run ends at this point, with what the Newton decrement says where it can be computed."""
+    """The reason why a run ends at this point, with the Newton decrement if it can be computed."""
     left = newton_decrement(problem, at)
     if not left < np.inf:
         return STALLED
@@ -35,7 +35,7 @@ def stalled_at(problem: Problem, at: Linearisation, at_zero: float) -> str:
 
 
 def newton_decrement(problem: Problem, at: Linearisation) -> float:
-    """½ hᵀH⁻¹h on the face of x; infinite where a coordinate wants to leave it, or B would be too large.
+    """½ hᵀH⁻¹h on the face of x; infinite if a coordinate would gain by leaving the face, or if B would be too large.
 
     For losses of one output and separable penalties.
     """

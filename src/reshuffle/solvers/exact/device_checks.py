@@ -1,4 +1,4 @@
-"""What the exact method cannot do on a device is refused before any work."""
+"""Refuses, before any work, problems and settings that the exact method does not support on a device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PURPOSE = 'device="cuda"'
 
 
 def check_device(solver: ExactProxRR) -> None:
-    """Refuse another device than "cuda", and settings of steps that are not made there."""
+    """Refuse devices other than "cuda", and settings of phases that do not act on a device."""
     named = solver.device is None or (isinstance(solver.device, str) and solver.device == "cuda")
     if not (named or is_device(solver.device)):
         raise InputError(f'device must be None or "cuda", got {shown(solver.device)}')
@@ -56,6 +56,6 @@ def check_for_device(problem: Any) -> None:
 
 
 def device_of(given: Any) -> Device:
-    """The graphics card; an error where there is none, or no CuPy."""
+    """The graphics card; raises an error if there is no card or no CuPy."""
     device: Device = CudaDevice(PURPOSE) if isinstance(given, str) else given
     return device

@@ -1,4 +1,4 @@
-"""Damping of Newton steps on a device, by the rules of core/damping.hpp: curvature that is added to every row where a model promises too much."""
+"""Damping of Newton steps on a device, by the rules of core/damping.hpp: curvature is added to every row if a model promises too much."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import numpy as np
 from reshuffle.losses import Loss
 
 FIRST, RISES, EASES, LEAST = 1e-3, 30.0, 10.0, 1e-6
-"""The first damping, as a share of the largest curvature; its growth after a step that failed; its fall after one that it helped; where it ends."""
+"""The first damping, as a share of the largest curvature; its factor after a failed step; its divisor after a full step; the value below which it becomes 0."""
 SHORT, STIFFENS = 0.2, 4.0
-"""A step shorter than this share of the model's shows that the model promised too much, and damping grows by this factor."""
+"""If a step is shorter than this share of the model's, the model promised too much and damping grows by this factor."""
 STIFFEST = 1e6
-"""Damping at most, in units of the mean curvature, where the curvature of the loss has no bound."""
+"""The most damping, in units of the mean curvature, for a loss whose curvature has no bound."""
 
 
 def most_damping(loss: Loss) -> float:
-    """Damping at most: none for squares, whose model is f itself."""
+    """The most damping: none for squares, whose model is f itself."""
     if loss.quadratic:
         return 0.0
     return 1.0 if float(loss.curvature) < np.inf else STIFFEST

@@ -1,4 +1,4 @@
-"""The quadratic models of Newton steps on a device: where their Hessian is taken, and how a step ends."""
+"""Data of Newton steps on a device: the point and rows of a model's Hessian, and the outcome of a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reshuffle.objective import Array
 
 
 class HessianAt(NamedTuple):
-    """Where a Hessian is taken and on how many rows, and how much the last step promised to gain."""
+    """The point and the number of rows of a Hessian, and the gain that the last step promised."""
 
     x: Array
     rows: int
@@ -19,12 +19,12 @@ class HessianAt(NamedTuple):
     damping: float = 0.0
     """The share of the loss's largest curvature that is added to every row."""
     hidden: float = np.inf
-    """What the last step promised, where P was too coarse to show it: such steps promise less and less, so that they end."""
+    """The gain promised by the last step if it was too small to show in P. Such steps must promise less and less, so that they end."""
     features: Visits = np.empty(0, dtype=np.uint32)
-    """The features of the model, where there are more than a model has (``SparseDeviceNewton``)."""
+    """The features of the model, if it does not have all (``SparseDeviceNewton``)."""
 
     def moved(self, x: Array, rows: int) -> HessianAt:
-        """The next model, at another point or with more rows, of which nothing is known yet."""
+        """A new model at another point or with more rows; nothing is known of its steps yet."""
         return self._replace(x=x, rows=rows, promised=np.inf, damping=0.0)
 
     def is_like(self, other: HessianAt) -> bool:
@@ -38,7 +38,7 @@ class HessianAt(NamedTuple):
 
 
 class NewtonStep(NamedTuple):
-    """The end of a step: x, P there, the next model, whether no step helps, and the passes it took."""
+    """The outcome of a step: x, P(x), the next model, whether no step helps, and the passes made."""
 
     x: Array
     height: float

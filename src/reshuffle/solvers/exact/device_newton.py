@@ -1,9 +1,9 @@
-"""Newton steps on rows that lie on a device: gradients of all rows, Hessians of a sample of them.
+"""Newton steps on rows that lie on a device, with gradients of all rows and Hessians of a sample of them.
 
     x⁺ = argmin_u  ⟨∇f(x), u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u),    H = (1/m) Σ_{i in S} w_i l''(a_iᵀx_S) a_i a_iᵀ.
 
 With m random rows H is off by a share of about √(d/m), so that a step leaves d/m of P(x) - P*; it costs one pass over all
-rows, and H is kept while the steps are short. Where a step gains less than that, H gets more rows, in the end all.
+rows, and H is kept while the steps are short. If a step gains less than that, H gets more rows, in the end all.
 The model is minimised on the processor.
 """
 
@@ -31,33 +31,33 @@ from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.newton_model import descend
 
 FEWEST, MOST = 100, 400
-"""Rows of a first Hessian for each column, at least and at most: a step then leaves 1/100 to 1/400 of P(x) - P*."""
+"""The fewest and the most rows of a first Hessian for each column: a step then leaves 1/100 to 1/400 of P(x) - P*."""
 WORK_PER_BYTE = 50
-"""Operations of the product for a first Hessian for each byte of a pass: on an H200 it then takes about two passes."""
+"""A first Hessian takes this many operations for each byte of a pass: on an H200 that is as long as about two passes."""
 MORE = 4
-"""How many times as many rows the next Hessian has after a step that gained too little."""
+"""After a step that gained too little, the next Hessian has this many times as many rows."""
 HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are not tried before the next Hessian."""
 MOST_HALVINGS = 60
-"""The same where the Hessian is that of all rows."""
+"""The most halvings of a step whose Hessian is that of all rows."""
 SHRINKS = 0.1
-"""A step that promises more than this share of what the last one did shows that H is too coarse, or too old."""
+"""If a step promises more than this share of the last one's promise, H is too coarse or too old."""
 FAR = 1e-2
-"""After a step that promised more than this share of f(0) the Hessian is taken anew: the last one was that of another place."""
+"""After a step that promised more than this share of f(0) the Hessian is computed anew, because x has moved far."""
 SMALL = 500
 """Columns up to which the processor solves a linear system itself, in less time than the device takes to begin."""
 UNSOLVED = 0.1
-"""A step with the Hessian of m rows leaves about d/m of P(x) - P*: solving its model to this share of that leaves little more, and sweeps over the coordinates mostly reach it without a factorisation."""
+"""A step with the Hessian of m rows leaves about d/m of P(x) - P*. Its model is solved to this share of d/m: that leaves little more, and sweeps over the coordinates mostly reach it without a factorisation."""
 SOLVED = 1e-6
-"""A linear system is solved where it leaves no more than this share of its right side."""
+"""A linear system counts as solved if its residual is at most this share of its right side."""
 FAINT = native.EPSILON**2
-"""Promises below this share of P are rounding of the slopes themselves."""
+"""Promised gains below this share of P are rounding errors of the slopes."""
 SEEN = 0.5
-"""A column of which a sample has less than this share of the squares that it should have is given the mean curvature of columns."""
+"""If the squares of a column in a sample sum to less than this share of what is expected, the column is given the mean curvature of columns."""
 
 
 class DeviceNewton:
-    """Steps on one problem. It keeps what it computed last, all of it a function of its arguments and the seed."""
+    """Newton steps on one problem. Caches its last results, which depend on its arguments and the seed alone."""
 
     def __init__(self, problem: DeviceProblem, seed: int) -> None:
         self.problem, self.seed = problem, seed
@@ -82,19 +82,19 @@ class DeviceNewton:
         return self.rows_for(self.columns)
 
     def rows_for(self, width: int) -> int:
-        """Rows of a Hessian: as many as its product costs little beside the passes for, and enough for each of so many columns."""
+        """Rows of a first Hessian of ``width`` columns: few enough that it costs little beside the passes, but enough for each column."""
         size = width * prod(self.samples.outputs)
         affordable = WORK_PER_BYTE * self.samples.nbytes // (2 * size * size)
         wanted = width * max(FEWEST, min(MOST, affordable // width))
         return wanted if 2 * wanted <= self.samples.n else self.samples.n
 
     def at(self, x: Array) -> Pass:
-        """f at x, which the last two points need no new pass for."""
+        """f at x; the passes at the last two points are kept."""
         for known, found, _ in self._passes:
             if np.array_equal(known, x):
                 return found
         listen()
-        self._passes = self._passes[:1]  # slopes of older points are free before new ones are made
+        self._passes = self._passes[:1]  # free the memory of older slopes first
         found = self.samples.at(x)
         self._passes = [(x, found, self.samples.room), *self._passes]
         return found
@@ -121,7 +121,7 @@ class DeviceNewton:
         height, H = self.height(x), self.hessian(model)
         u, promised, rounds = self._minimiser(x, at, H, model)
         passes = model.rows / n
-        hidden = not promised > native.ROUNDING * abs(height)  # P shows nothing of it: slopes do
+        hidden = not promised > native.ROUNDING * abs(height)  # too small to show in P
         known = min(model.promised, model.hidden)
         if hidden and not FAINT * abs(height) < promised < SHRINKS * known:
             return self._failed(x, height, model, passes, rounds)
@@ -142,7 +142,7 @@ class DeviceNewton:
         return NewtonStep(found.x, found.height, then, False, passes, rounds)
 
     def _searched(self, x: Array, u: Array, at: Pass, hidden: bool, halvings: int) -> Searched:
-        """The search along the step to u; one of which P shows nothing is taken as it is, unless P shows a rise."""
+        """The search along the step to u; a step too small to show in P is taken whole, unless P rises visibly."""
         if not hidden:
             return searched(self.height, x, u, self._promised(x, u, at.gradient), halvings)
         before, there = self.height(x), self.height(u)
@@ -152,7 +152,7 @@ class DeviceNewton:
     def _failed(
         self, x: Array, height: float, model: HessianAt, passes: float, rounds: int
     ) -> NewtonStep:
-        """After a model whose minimiser lowers P by nothing: a flat place of the loss, a coarse Hessian, or the end."""
+        """The outcome if no step to the model's minimiser lowers P: more damping at a flat place of the loss, more rows, or the end."""
         n = self.samples.n
         if (damping := raised(model.damping, self.samples.loss)) > model.damping:
             then, stuck = model.moved(x, model.rows)._replace(damping=damping), False
@@ -163,7 +163,7 @@ class DeviceNewton:
         return NewtonStep(x, height, then, stuck, passes, rounds)
 
     def hessian(self, model: HessianAt) -> Array:
-        """H at a point, of a random sample of rows."""
+        """H at the model's point, over a random sample of rows."""
         if self._bent is not None and self._bent[0].is_like(model):
             return self._bent[1]
         listen()
@@ -171,7 +171,7 @@ class DeviceNewton:
         extra = model.damping * self._largest_curvature(model) if model.damping else 0.0
         if model.rows < samples.n:
             if self._part is None or self._part.n != model.rows:
-                self._part = None  # its memory is free before the next one is made
+                self._part = None  # free the memory of the last sample first
                 self._part = samples.sample(model.rows, key_of(self.seed, 1))
             H = self._sampled(self._part, model, extra)
         else:
@@ -180,7 +180,7 @@ class DeviceNewton:
         return H
 
     def _largest_curvature(self, model: HessianAt) -> float:
-        """The bound on the loss's curvature; the mean curvature of all rows at the point where it has none."""
+        """The bound on the loss's curvature; for a loss without one, the mean curvature of all rows at the model's point."""
         if (bound := float(self.samples.loss.curvature)) < np.inf:
             return bound
         squares = float(self._squares(self.samples, model).sum()) + self.samples.bias
@@ -191,11 +191,11 @@ class DeviceNewton:
         return samples.hessian(model.x, extra)
 
     def _squares(self, samples: SamplesOnDevice, model: HessianAt) -> Array:
-        """The mean squares of the columns of the model."""
+        """The mean square of each column of the model."""
         return samples.column_squares
 
     def _sampled(self, part: SamplesOnDevice, model: HessianAt, extra: float) -> Array:
-        """H of some rows, with curvature for columns of whose entries they have too few."""
+        """H over some rows, with added curvature for columns of which these rows have too few entries."""
         outputs, H = prod(self.samples.outputs), self._hessian(part, model, extra)
         squares, seen = (
             np.repeat(self._squares(rows, model), outputs) for rows in (self.samples, part)
@@ -213,7 +213,7 @@ class DeviceNewton:
     def _minimiser(
         self, x: Array, at: Pass, H: Array, model: HessianAt
     ) -> tuple[Array, float, int]:
-        """The minimiser of the model, how much it promises, and the rounds that it took."""
+        """The minimiser of the model, the gain that it promises, and the rounds of the solver."""
         problem, form = self.problem, self.problem.form_with_ridge
         if not self.compiled or form is None:
             u = model_minimiser(problem, Expansion(x, np.empty(0), at.gradient, at.value, H))
@@ -232,13 +232,13 @@ class DeviceNewton:
         return descended(form, H, at.gradient, at.value, x, self._accuracy(H, model))
 
     def _accuracy(self, H: Array, model: HessianAt) -> float:
-        """The share of its decrease that the minimiser of a model may leave: much less than a sample of rows leaves itself."""
+        """The share of the model's decrease that its solver may leave: much less than the error due to the sample of rows."""
         if model.rows >= self.samples.n:
             return native.FINE
         return max(native.FINE, UNSOLVED * len(H) / model.rows)
 
     def _promised(self, x: Array, u: Array, g: Array, H: Array | None = None) -> float:
-        """What the model promises at u, or without H what the slope does."""
+        """The decrease from x to u that the model promises; without H, that its linear part promises."""
         d, psi = u - x, self.problem.penalty.value
         features = self.problem.features
         ours = (
@@ -251,7 +251,7 @@ class DeviceNewton:
         return float(ours - np.vdot(g, d) - bent)
 
     def _solved(self, x: Array, g: Array, H: Array, l2: Array) -> Array | None:
-        """The minimiser where ψ is a square, by one linear system; None where H has no inverse."""
+        """The minimiser if ψ is a ridge, by one linear system; None if H has no inverse."""
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         whole = np.append(l2, np.zeros(x.size - l2.size))
@@ -265,14 +265,14 @@ class DeviceNewton:
                 except LinAlgError:
                     return None
             u = x - cho_solve(self._factor[1], slope, check_finite=False)
-        left = np.linalg.norm(bent @ (u - x) + slope)  # large where columns depend on each other
+        left = np.linalg.norm(bent @ (u - x) + slope)  # large if columns depend on each other
         return u if left <= SOLVED * np.linalg.norm(slope) else None
 
 
 def descended(
     form: Form, H: Array, g: Array, value: float, x: Array, accuracy: float
 ) -> tuple[Array, float, int]:
-    """The minimiser of a model as far as f shows it, what it promises, and the rounds that it took; x where that fails."""
+    """The minimiser of a model to the accuracy of f, the gain that it promises, and the rounds of the solver; x if it fails."""
     u, floor = x.copy(), native.TRACE * native.EPSILON * abs(value)
     solved = descend(form, H, g, x.reshape(-1), u.reshape(-1), accuracy, floor)
     good = np.isfinite(solved.gained) and np.isfinite(u).all()

@@ -1,4 +1,4 @@
-"""P along the line of a Newton step on a device, where each trial is a pass over all rows: as few of them as core/line_search.hpp would make."""
+"""Line search for Newton steps on a device. A trial is a pass over all rows; there are as few as core/line_search.hpp would make."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from reshuffle.core import native
 from reshuffle.objective import Array
 
 ARMIJO = 0.1
-"""A step has to keep this share of what the slope promises."""
+"""A step must achieve this share of the decrease that the slope promises."""
 STRAIGHT = 0.9
-"""A step that keeps this share of it (half is what a parabola keeps) met next to no curvature, and is doubled."""
+"""A step that achieves this share met almost no curvature and is doubled; on a parabola the share is a half."""
 DOUBLINGS = 60
-"""Doublings at most."""
+"""The most doublings of a step."""
 
 
 class Searched(NamedTuple):
-    """Where a search ends, the length of the step (0 where none lowers P as promised), P there, and the passes."""
+    """The end point of a search, the length of the step (0 if none lowers P as promised), P there, and the passes made."""
 
     x: Array
     length: float
@@ -29,9 +29,9 @@ class Searched(NamedTuple):
 def searched(
     height: Callable[[Array], float], x: Array, u: Array, slope: float, halvings: int
 ) -> Searched:
-    """The step from x to u, halved until P falls as promised and as long as it falls further, or doubled where the line is straight.
+    """The step from x to u, halved until P falls as promised and then while P falls further, or doubled while P falls along a straight line.
 
-    ``height`` is P, ``slope`` what the slopes at x promise for the whole step.
+    ``height`` is P(x); ``slope`` is the change of P that the slopes at x promise for the whole step.
     """
     before, best = height(x), Searched(x, 0.0, height(x), 0)
     if not 0.0 < slope < inf:

@@ -1,4 +1,4 @@
-"""f to second order on a device, for L-BFGS there: x, gradients and steps are arrays of the device, and numbers come from it one by one."""
+"""f to second order on a device, for L-BFGS: x, gradients and steps are arrays of the device; only single numbers are copied to the processor."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NO_MARGINS = np.empty(0)
 
 @dataclass(eq=False)
 class DeviceSecondOrder(SecondOrder):
-    """What ``QuasiNewton`` asks of ``SecondOrder``, by passes over samples of a device."""
+    """The methods of ``SecondOrder`` that ``QuasiNewton`` calls, by passes over samples on a device."""
 
     fit: Any
     made: int = 0
-    """Passes over all rows, so far."""
+    """Passes over all rows so far."""
 
     @property
     def samples(self) -> Any:
-        """``WideSamples``, whose arrays of the device take the place of arrays of the processor."""
+        """The samples, ``WideSamples``, whose arrays lie on the device instead of the processor."""
         return self.fit
 
     @property

@@ -1,4 +1,4 @@
-"""Which steps a problem is solved by on a device, and which problems have none."""
+"""Chooses the kind of steps for a problem on a device, and refuses problems that have none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_ridge(form: Form) -> bool:
 
 
 def way_on_device(problem: Problem | DeviceProblem) -> Way:
-    """Newton steps in all features or in those that matter, or L-BFGS where a ridge holds all; other problems are refused."""
+    """Newton steps in all features or in those that matter, or L-BFGS if a ridge holds all features; other problems are refused."""
     features, form = problem.features, problem.form_with_ridge
     if features <= MANY:
         return "newton"
@@ -39,7 +39,7 @@ def way_on_device(problem: Problem | DeviceProblem) -> Way:
         if np.count_nonzero(sets.smooth) <= MANY:
             return "sparse newton"
     raise InputError(
-        f"a problem on the device has at most {MANY} features, of which Newton's model is minimised on the processor, unless a ridge holds "
-        f"all of them or the penalty holds at zero those that do not matter (L1, ElasticNet, GroupLasso, …); got {features} features and "
+        f"a problem on the device may have at most {MANY} features unless a ridge holds all of them or the penalty can hold features at zero "
+        f"(L1, ElasticNet, GroupLasso, …), because Newton's model is minimised on the processor; got {features} features and "
         f"{problem.penalty!r}: leave out device"
     )

@@ -1,8 +1,8 @@
-"""Calls of L-BFGS as a phase, where ψ is a ridge (``quasi_newton`` has the iterations).
+"""L-BFGS as a phase, for problems whose ψ is a ridge (``quasi_newton`` has the iterations).
 
-With several outputs (softmax) a Hessian would be too large, and this is the way to the minimum. With one output the first
-iterations tell how fast it comes nearer: on dense rows an iteration reads them in storage order and costs less than an
-epoch. Where too many seem to be left, the chooser compares them with the other phases anew.
+With several outputs (softmax) a Hessian would be too large, and L-BFGS goes all the way to the minimum. With one output the
+first iterations show how fast it converges: on dense rows an iteration reads the rows in storage order and costs less than an
+epoch. If too many iterations seem to be left, the chooser compares the phases again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 FIRST_ITERATIONS, ITERATIONS_PER_DIGIT = 6.0, 3.0
-"""Iterations that a run usually takes, and takes for each digit of the accuracy."""
+"""The expected iterations of a run: a constant, and a number for each decimal digit of accuracy."""
 SHARED = 4.0
-"""The factor on the expected iterations where one block, that at zero, serves all classes: ten classes of images took as many."""
+"""The expected iterations are multiplied by this if all classes share one block, taken at zero: measured on ten classes of images."""
 NEWTON_STEPS = 3.0
-"""Newton steps that would do instead: where as many cost less, a call with one output ends, and with several outputs
-no further call is preferred to a Newton step."""
+"""This many Newton steps could replace L-BFGS. If they cost less, a call with one output ends, and with several outputs
+a Newton step is preferred to a further call."""
 
 
 class LBFGS(Phase):
@@ -50,10 +50,10 @@ class LBFGS(Phase):
         return _descent(run).has_metric
 
     def ready(self, view: View) -> bool:
-        """From the start where a block costs less than the iterations of a call, after a few epochs elsewhere."""
+        """True from the start if a block costs less than the iterations of a call, otherwise after a few epochs."""
         lbfgs = _descent(view.run)
         if lbfgs.one_output and view.newton_is_cheap:
-            return False  # epochs and a few Newton steps are shorter
+            return False  # epochs and a few Newton steps cost less
         late = 0 if lbfgs.has_metric else FOUND
         return not view.resting and view.epoch >= late
 
@@ -66,10 +66,10 @@ class LBFGS(Phase):
         return costs.passes(fit, FEWEST) + (costs.block(fit) if lbfgs.has_metric else 0.0)
 
     def steps_left(self, view: View) -> float:
-        """In calls of few iterations: as many as seemed to be left at the end of the last call.
+        """The calls of few iterations that seemed to be left at the end of the last call.
 
-        With several outputs this is infinite where the gap did not follow the gradient, or where the iterations so far
-        cost more than a few Newton steps: one of these is then made if it is ready.
+        With several outputs this is infinite if the gap did not follow the gradient, or if the iterations so far
+        cost more than a few Newton steps: then a Newton step is made if it is ready.
         """
         made = view.state.made.get(self.name, 0)
         if made:
@@ -80,7 +80,7 @@ class LBFGS(Phase):
         return expected * (1.0 if lbfgs.one_output or lbfgs.has_blocks else SHARED) / FEWEST
 
     def step(self, view: View) -> Outcome:
-        """One call. All features are active afterwards: epochs may have left out columns without an entry."""
+        """One call. It makes all features active, because epochs may have left out columns without an entry."""
         run, tol, lbfgs = view.run, view.run.solver.tol, _descent(view.run)
         known: dict[int, Point] = {}
 
@@ -108,7 +108,7 @@ class LBFGS(Phase):
         return Outcome(new, gradients, step=view.step, made=found.iterations)
 
     def _worth(self, view: View) -> float:
-        """How many iterations may be left: those of a call, or as many as Newton steps cost."""
+        """The most iterations that may be left: those of a call, or those that cost as much as Newton steps."""
         others = [NEWTON_STEPS * view.newton_cost]
         others += [
             phase.cost(view) * phase.steps_left(view)
@@ -119,7 +119,7 @@ class LBFGS(Phase):
 
 
 def _descent(run: RunContext) -> QuasiNewton:
-    """The calls on the whole problem of this run."""
+    """The L-BFGS solver of the run's whole problem."""
     problem = run.problem
     if not can_finish(problem):
         raise AttributeError("this problem has no second-order steps")

@@ -1,7 +1,7 @@
-"""The exact method on a graphics card for losses of several outputs: Newton steps, or L-BFGS where there are many coordinates.
+"""The exact method on a graphics card for losses of several outputs: Newton steps, or L-BFGS if there are many coordinates.
 
 Newton's model of features × outputs coordinates is minimised on the processor. Beyond ``MANY`` of them a ridge is needed: L-BFGS
-in the metric of one block for each output (``quasi_newton``), which a sample of rows gives, with passes on the device.
+in the metric of one block for each output (``quasi_newton``), computed from a sample of rows, with passes on the device.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 ROWS_OF_BLOCKS = 100
-"""Rows for each column that the blocks of a metric are made of: they are then off by a tenth, and an iteration costs more than they do."""
+"""The rows in the sample for each column of a block: its error is then about a tenth, and it costs less than an iteration."""
 NOTHING = np.empty(0)
 
 
 class DeviceQuasiNewton(QuasiNewton):
-    """Calls of L-BFGS whose passes are made on the device."""
+    """L-BFGS whose passes are made on the device."""
 
     block_cost = 0.0
-    """Of a sample of rows: blocks cost less than a pass."""
+    """Zero, because blocks of a sample of rows cost less than a pass."""
 
     def __init__(self, newton: DeviceNewton, seed: int) -> None:
         self.problem, self.newton, self.seed = newton.problem, newton, seed
@@ -95,7 +95,7 @@ class OutputsByLBFGS(NewtonOnDevice):
         return found.at.x, found.passes
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        """One call, which ends where the duality gap is small enough. Of the first one at zero all classes share a block."""
+        """One call, until the duality gap is small enough. In a first call from zero all classes share one block."""
         tol, calls = self.solver.tol, float(state["calls"][0])
 
         def enough(at: Linearisation) -> bool:
@@ -112,16 +112,16 @@ class OutputsByLBFGS(NewtonOnDevice):
 
 
 def check_output_steps(problem: Problem | DeviceProblem) -> None:
-    """Refuse a penalty that no steps on a device know with several outputs, and too many coordinates for Newton's model."""
+    """Refuse penalties that the solver of models does not support with several outputs, and too many coordinates for Newton's model."""
     known = all(ability(problem.penalty, name) is not None for name in ABILITIES)
     if not known or problem.form_with_ridge is None:
         raise InputError(
-            f"penalty {problem.penalty!r} is not known to the solver of models that losses of several outputs need on a device: leave out device"
+            f"penalty {problem.penalty!r} is not supported on a device with a loss of several outputs: leave out device"
         )
     if has_many_coordinates(problem) and not is_ridge(problem.form_with_ridge):
         raise InputError(
-            f"on a device a loss of several outputs has at most {MANY} coordinates (features times outputs), of which Newton's model is "
-            f"minimised on the processor, or any number with a ridge alone; got {_size(problem)} with {problem.penalty!r}: leave out device"
+            f"on a device a loss of several outputs may have at most {MANY} coordinates (features times outputs) unless the penalty is a "
+            f"ridge alone, because Newton's model is minimised on the processor; got {_size(problem)} with {problem.penalty!r}: leave out device"
         )
 
 

@@ -1,7 +1,7 @@
-"""The exact method on a graphics card where a ridge holds more features than a Hessian is written out for: calls of L-BFGS.
+"""The exact method on a graphics card by L-BFGS, for a ridge on more features than a Hessian can have.
 
-Newton steps by conjugate gradients would need products with the Hessian, one pass each, where L-BFGS takes a pass for each iteration and
-learns from all of them; the iterations are those of the processor (``quasi_newton``).
+Newton steps by conjugate gradients would need a pass for each product with the Hessian; L-BFGS also takes one pass for each
+iteration, but learns from all of them. The iterations are those of the processor (``quasi_newton``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 ROUGH = 1e-2
-"""Iterations on a sample end at this accuracy, over f(0): a sixteenth of the rows knows hardly more of the minimum with so many features."""
+"""Iterations on a sample end at this accuracy, over f(0): with so many features, a sixteenth of the rows hardly determines the minimum better."""
 
 
 class LBFGSOnDevice(Method):
@@ -70,7 +70,7 @@ class LBFGSOnDevice(Method):
         return descent.descend(descent.second_order.array(x), False, enough, tol * at_zero)
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
-        """One call: until the duality gap is small enough, or no step lowers P."""
+        """One call, until the duality gap is small enough or no step lowers P."""
         x, tol = state["x"], float(self.solver.tol)
         found = self._call(self.descent, x, lambda at: self._gap(at) <= tol, tol)
         new = np.asarray(self.problem.datafit.device.get(found.at.x))
@@ -79,7 +79,7 @@ class LBFGSOnDevice(Method):
         return Epoch({"x": new}, found.passes * self.problem.n, found.iterations, 1.0, stalled)
 
     def _gap(self, at: Linearisation) -> float:
-        """The certificate, by the slopes of the pass that was made at a point."""
+        """The certificate at a point, from the slopes of the pass that was made there."""
         get = self.problem.datafit.device.get
         x, gradient = np.asarray(get(at.x)), np.asarray(get(at.gradient))
         value = at.value + self.problem.ridge_at(x)
@@ -93,7 +93,7 @@ class LBFGSOnDevice(Method):
         return self.problem.objective(state["x"], value)
 
     def _at(self, x: Array) -> Linearisation:
-        """f at x, which the end of the last call needs no new pass for."""
+        """f at x; the end point of the last call needs no new pass."""
         if self._last is None or not np.array_equal(self._last[0], x):
             order = self.descent.second_order
             self._last = x, order.linearise(order.array(x))
@@ -102,7 +102,7 @@ class LBFGSOnDevice(Method):
 
 def descent_on(problem: DeviceProblem) -> QuasiNewton:
     """L-BFGS on the rows of a problem."""
-    own: Any = problem  # it has what QuasiNewton asks of a Problem
+    own: Any = problem  # it has the attributes of a Problem that QuasiNewton reads
     return QuasiNewton(own, DeviceSecondOrder(wide(problem.datafit)))
 
 

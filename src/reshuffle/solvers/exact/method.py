@@ -1,4 +1,4 @@
-"""A run of the exact method: its state, the next phase, and when a certificate is due."""
+"""A run of the exact method: makes a step of the next phase, and decides when a certificate is due."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 SAFETY = 0.5
-"""The default step, as a share of 1/L_max: see benchmarks/NOTES.md."""
+"""The default step, as a share of 1/L_max; see benchmarks/NOTES.md."""
 AGAIN = 0.5
-"""With a ridge on several outputs a certificate is due, too, when the movement has fallen to this share since the last
-one: it costs less than half an epoch there, and two of them tell how fast the gap falls."""
+"""With a ridge on several outputs a certificate is also due when the movement has fallen to this share since the last one: it
+costs less than half an epoch there, and two of them tell how fast the gap falls."""
 LONGEST_WAIT = 25
-"""Epochs between two certificates at most, so that these are a few per cent of the work."""
+"""The most epochs between two certificates; certificates are then a few per cent of the work."""
 
 
 class ExactMethod(Method):
@@ -85,7 +85,7 @@ class ExactMethod(Method):
         }
 
     def default_step(self) -> float:
-        """1/(2L), and for a prox outside the core no more than makes τ = γm = 1/√(L_f·μ)."""
+        """1/(2L); for a prox outside the core at most the γ with τ = γm = 1/√(L_f·μ)."""
         run, mu = self.run, self.problem.strong_convexity
         if run.compiled or not mu > 0:
             return run.safe_step
@@ -95,7 +95,7 @@ class ExactMethod(Method):
     # --- an epoch ------------------------------------------------------------------------------
 
     def start(self, x0: Array) -> ExactState:
-        """The state at x0 with the slopes there; at zero the first epoch does without them."""
+        """The state at x0 with the slopes there; at zero the first epoch needs no slopes."""
         sets, table = self.run.sets, self.run.table
         fit = self.problem.datafit
         sampled = fit is not None and fit.on_disk and not x0.any() and self.solver.own_step
@@ -117,7 +117,7 @@ class ExactMethod(Method):
         )  # fmt: skip
 
     def _slopes_at(self, point: Point) -> tuple[Array, Array]:
-        """Slopes and their mean gradient; with the Hessian, where the first step on disk will want it."""
+        """Slopes and their mean gradient; the same pass computes the Hessian if the first step on disk will need it."""
         problem = self.problem
         if NewtonOnDisk.name in self.run.names and not leaves_the_disk(problem, point.x):
             at = self.run.tool(DiskHessian, problem).at(point.x)
@@ -126,12 +126,12 @@ class ExactMethod(Method):
 
     @cached_property
     def _sampled(self) -> SampleStart:
-        """Where a run on rows that lie on disk begins."""
+        """The start of a run on rows that lie on disk."""
         problem = self.problem
         return sample_start(problem, self.solver)
 
     def advance(self, state: ExactState, epoch: int, step: float) -> Epoch:
-        """A step of the phase whose turn it is."""
+        """Chooses and makes a step of the next phase."""
         view = View(self.run, state, epoch, step)
         phase = choose(view, view.acting)
         done = self._made(phase, view)
@@ -140,7 +140,7 @@ class ExactMethod(Method):
         return Epoch(new, done.gradients, done.prox_evals, done.step, done.stalled)
 
     def _made(self, phase: Phase, view: View) -> Outcome:
-        """The phase's step; what one of the user's own returns is checked, and a divergence names it."""
+        """The phase's step. What a user's phase returns is checked; if the run diverges, the message names that phase."""
         done: object = phase.step(view)
         if not isinstance(done, Outcome) or not isinstance(done.state, ExactState):
             got = type(done.state if isinstance(done, Outcome) else done).__name__
@@ -159,7 +159,7 @@ class ExactMethod(Method):
         newton, monitor = state.newton, state.monitor
         stepped = newton.rest > epoch and state.point.linearisation is not None
         if newton.unfinished or stepped or state.point.whole:
-            return True  # such a step may have proved something, or lack features
+            return True  # the step may have proved a bound, or features may be missing
         if state.momentum > 0.0:
             return epoch % CHECKED == 0
         if self.run.needs_proof:

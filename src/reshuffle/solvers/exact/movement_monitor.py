@@ -1,4 +1,4 @@
-"""How far each epoch moves x, and the decisions that follow from it: the step, the next certificate, the epochs left."""
+"""Watches how far each epoch moves x, and derives from it the step, the next certificate and the epochs left."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ import numpy as np
 from reshuffle.objective import Array
 
 WINDOW = 4
-"""Epochs over which the movement must have fallen."""
+"""The movement must fall over this many epochs."""
 SLOW = 0.2
-"""A longer step is tried where more than this share of the movement of ``TRIED`` epochs before is left."""
+"""A longer step is tried if the movement is more than this share of that ``TRIED`` epochs before."""
 TRIED = 3
-"""Epochs over which the movement must have fallen, for a longer step not to be tried or to be kept."""
+"""A longer step is tried, or kept, by how the movement fell over this many epochs."""
 OFTEN = 0.1
-"""The features left out are reviewed when the movement has fallen to this share."""
+"""The features that were left out are reviewed when the movement has fallen to this share."""
 SETTLING = -2.0
-"""Calm epochs at the start of a run: two more must pass before a longer step is tried."""
+"""The count of calm epochs at the start of a run; it is negative, so that two more must pass before a longer step is tried."""
 NEVER = -1.0
-"""The rate after a longer step that failed; none is tried again."""
+"""The value of ``rate`` after a longer step failed: none is tried again."""
 USUAL = 0.4
-"""The share of the movement that an epoch usually leaves, measured on the sets of benchmarks/cases.py."""
+"""An epoch usually leaves this share of the movement, as measured on the sets of benchmarks/cases.py."""
 SLOWEST = 0.9
-"""Epochs count as making no progress where one leaves more than this share of the movement."""
+"""If an epoch leaves more than this share of the movement, epochs make no progress."""
 SQUARE = 2.0
-"""The power of the movement that a certificate falls like where its dual point does not lag behind."""
+"""The power of the movement that a certificate falls like if its dual point does not lag behind."""
 STEEPEST = 4.0
 """The largest such power with a ridge on several outputs: 3.7 was measured on ten classes of images."""
 ROUNDING = 1e-12
 """Differences of the objective below this share of it are rounding."""
 LONGEST = 64.0
-"""The largest factor of the step: on ground so flat that it wants more, Newton steps go further."""
+"""The largest factor of the step. If P is so flat that longer steps would help, Newton steps are better."""
 
 
 class MovementMonitor(NamedTuple):
-    """Numbers about the run, which are part of its state; ``array`` is how they are saved."""
+    """Numbers about the run that are part of its state; they are saved as ``array``."""
 
     factor: float = 1.0
     """The step is the default one times this."""
     due: float = np.inf
     """The movement below which a certificate is due."""
     seen: float = np.inf
-    """The last objective that was looked at."""
+    """The last objective that was computed."""
     review: float = np.inf
-    """The movement below which the features that were left out are looked at again."""
+    """The movement below which the features that were left out are reviewed."""
     rarity: float = OFTEN
-    """The share to which the movement has to fall until then."""
+    """The share to which the movement must fall before the next review."""
     calm: float = SETTLING
     """Epochs since the step or the features changed."""
     rate: float = np.inf
-    """How the movement fell before the longer step on trial; infinite where none is, ``NEVER`` after
+    """How the movement fell before the longer step on trial; infinite if none is on trial, ``NEVER`` after
     one that failed."""
     checked: float = np.inf
     """The last certificate."""
@@ -61,7 +61,7 @@ class MovementMonitor(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Array) -> MovementMonitor:
-        """The numbers as they are saved."""
+        """The numbers from their saved ``array``."""
         named = dict(zip(cls._fields, numbers[:-WINDOW].tolist(), strict=False))
         return cls(**named | {"moves": tuple(numbers[-WINDOW:].tolist())})
 
@@ -70,9 +70,9 @@ class MovementMonitor(NamedTuple):
         return np.array([*self[:-1], *self.moves])
 
     def left(self) -> float:
-        """Epochs until a certificate is due, if the movement goes on falling as it does.
+        """Epochs until a certificate is due, if the movement continues to fall at its present rate.
 
-        0 where nothing is known yet, infinite where it does not fall.
+        0 if nothing is known yet, infinite if the movement does not fall.
         """
         known = [move for move in self.moves if move < np.inf]
         if known and known[-1] == 0.0:
@@ -87,10 +87,10 @@ class MovementMonitor(NamedTuple):
         return float(np.log(known[-1] / self.due) / -np.log(rate)) if rate < SLOWEST else np.inf
 
     def falls(self) -> float:
-        """How much of the movement is left after one more epoch.
+        """The share of the movement that one more epoch leaves.
 
-        A longer step moves x farther, which says nothing about progress: while it is on trial only its own epochs are
-        compared, and until there are two of them the rate of the step before is taken.
+        A longer step moves x farther, which says nothing about progress. While it is on trial, only its own epochs are
+        compared; until there are two of them, the rate of the step before is taken.
         """
         known = [move for move in self.moves if move < np.inf]
         if 0.0 < self.rate < np.inf:
@@ -103,7 +103,7 @@ class MovementMonitor(NamedTuple):
     def squarings(self, tol: float) -> float:
         """How often the accuracy has to be squared until a certificate of ``tol`` is due.
 
-        Accuracy falls like the square of the movement. Infinite where nothing is known.
+        Accuracy falls like the square of the movement. Infinite if nothing is known.
         """
         if not (0.0 < self.due < np.inf and 0.0 < tol < 1.0):
             return np.inf
@@ -112,11 +112,11 @@ class MovementMonitor(NamedTuple):
 
     @property
     def at_rest(self) -> bool:
-        """Whether the movement is zero, or has fallen to where a certificate is due."""
+        """Whether the movement is zero, or so small that a certificate is due."""
         return self.moves[-1] == 0.0 or self.left() == 1.0
 
     def moved(self, distance: float) -> MovementMonitor:
-        """The numbers with one more movement, of a step that is not an epoch."""
+        """The numbers after a step that is not an epoch and moved x this far."""
         return self._replace(moves=(*self.moves[1:], distance))
 
     def unsettled(self) -> MovementMonitor:
@@ -126,12 +126,12 @@ class MovementMonitor(NamedTuple):
     def after_check(self, value: float, tol: float, steepest: float = SQUARE) -> MovementMonitor:
         """The numbers with a new certificate, and the movement at which the next one is due.
 
-        The certificate falls like the movement where the dual point lags behind, like its square where it does not, and
-        up to the power ``steepest`` where x moves along flat directions, in which the gradient is small: the last two
-        certificates tell which. After the first one the square is assumed.
+        The certificate falls like the movement if the dual point lags behind, otherwise like its square, and up to the
+        power ``steepest`` if x moves along flat directions, in which the gradient is small; the last two certificates show
+        which. After the first certificate the square is assumed.
         """
         moved, power = self.moves[-1], SQUARE
-        if not value < np.inf:  # the certificate says nothing
+        if not value < np.inf:  # there is no bound yet
             return self
         if not (0 < value and 0 < moved < np.inf):
             return self._replace(due=np.inf)
@@ -141,14 +141,14 @@ class MovementMonitor(NamedTuple):
         return self._replace(due=due, checked=value, at=moved)
 
     def shortened(self, most: float) -> MovementMonitor:
-        """The numbers after an epoch that was undone: half the step, and a factor of at most ``most``."""
+        """The numbers after an undone epoch: half the step, with a factor of at most ``most``."""
         return self._replace(factor=min(self.factor / 2.0, most))
 
     def steady(self, objective: float) -> MovementMonitor:
-        """The numbers after epochs whose movement did not fall: the objective tells why.
+        """The numbers after epochs whose movement did not fall; the objective shows why.
 
-        Where it still falls, the way is long and flat, and the step is doubled; where it does not, the
-        iterate circles, and the step is halved. The first such epoch only remembers the objective.
+        If P still falls, the way is long and flat, and the step is doubled. If not, the iterate
+        circles, and the step is halved. After the first epoch like this the objective is only remembered.
         """
         change, rounding = 1.0, ROUNDING * abs(self.seen)
         if self.seen < np.inf and abs(objective - self.seen) > rounding:
@@ -159,11 +159,11 @@ class MovementMonitor(NamedTuple):
         )
 
     def after(self, moved: float, tol: float, longest: float) -> MovementMonitor:
-        """The numbers with the movement of one more epoch, and the step that it suggests.
+        """The numbers after one more epoch with this movement, and with the step that it suggests.
 
-        Where three calm epochs in a row brought the movement down to ``SLOW`` of what it was and no
-        further, the problem is ill-conditioned rather than noisy; a step of twice the length (up to
-        the factor ``longest``) is tried, and kept if the movement then falls faster.
+        If three calm epochs in a row leave more than ``SLOW`` of the movement, the problem is
+        ill-conditioned rather than noisy: a step of twice the length (up to the factor
+        ``longest``) is tried, and kept if the movement then falls faster.
         """
         due = moved * np.sqrt(10.0 * tol) if self.due == np.inf else self.due
         review = moved * self.rarity if self.review == np.inf else self.review

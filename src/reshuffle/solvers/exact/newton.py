@@ -1,4 +1,4 @@
-"""Newton steps as a phase: where their whole way is shorter than that of the epochs that are left."""
+"""Newton steps as a phase, for when all of them together cost less than the epochs that are left."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 NEEDED = 3.0
-"""Newton steps that are expected to be enough, wherever they begin."""
+"""The expected number of Newton steps from any start."""
 PROVING = 2.0
-"""Where only a Newton step proves anything, this many steps are made in any case and are not counted."""
+"""If only Newton steps prove a bound, this many are made in any case and do not count as steps left."""
 FROM_ZERO = 6.0
-"""Newton steps that are expected to be enough where no epoch was made."""
+"""The expected number of Newton steps if no epoch was made."""
 WARM = 2.0
-"""Newton steps that are expected to be enough where the run begins near the end, as along a path."""
+"""The expected number of Newton steps if the run begins near the minimiser, as along a path."""
 PATIENCE = 3.0
-"""Where epochs make no progress, a step may cost as much as this many epochs, or as many as have been made."""
+"""If epochs make no progress, a step may cost as much as this many epochs, or as the epochs made so far."""
 DEARER = 3.0
-"""A step may cost so many times as much as one by conjugate gradients that did not help."""
+"""A step may cost this many times as much as one by conjugate gradients that did not help."""
 UNSETTLED = 0.5
-"""Where an epoch changes more than this share of the support, another one costs less than the steps from a wrong one."""
+"""If an epoch changes more than this share of the support, another epoch costs less than Newton steps from a wrong support."""
 CHEAP = 4.0
-"""A step that costs at most so many epochs is made in any case: the last epochs are only there to certify."""
+"""A step that costs at most this many epochs is made in any case: it replaces the last epochs, which only certify."""
 SETTLED = 2
-"""Epochs after which a cheap step is made."""
+"""A cheap step is made after this many epochs."""
 LOOSEST = 1e-6
-"""The accuracy, over f(0), that models are asked to prove at least: from farther out they prove nothing."""
+"""Models are asked to prove at least this accuracy, over f(0): farther from the minimum they prove nothing."""
 ROUNDING = 1e-14
-"""A fall of P by less than this share of it may be rounding."""
+"""A fall of P by less than this share of P may be rounding."""
 
 
 @dataclass(frozen=True)
 class Newton(Phase):
     """Proximal Newton steps in the active features, with a bound on P(x) - P*.
 
-    ``at_once`` allows all steps in one call of the core where the set is small in the active features.
+    ``at_once`` allows all steps in one call of the core if the set is small in the active features.
     """
 
     name: ClassVar[str] = "newton"
@@ -60,7 +60,7 @@ class Newton(Phase):
         return can_finish(problem)
 
     def unfinished(self, view: View) -> bool:
-        """Whether the next step goes on from the last one. Where features came back, a costly one is chosen anew."""
+        """Whether the next step continues the last one. If features came back, the chooser decides on a costly step again."""
         newton = view.state.newton
         if not newton.unfinished or (view.resting and view.newton_cost == np.inf):
             return False
@@ -68,7 +68,7 @@ class Newton(Phase):
         return same or self._is_small(view) or self._in_epochs(view) <= CHEAP
 
     def ready(self, view: View) -> bool:
-        """Not while second-order steps rest; and where epochs do not come nearer, only a step that costs few of them."""
+        """False while second-order steps rest; if epochs make no progress, only a step that costs few epochs is ready."""
         if view.resting:
             return False
         if view.wants_proof or self._is_small(view):
@@ -89,9 +89,9 @@ class Newton(Phase):
         return view.newton_cost
 
     def steps_left(self, view: View) -> float:
-        """The steps that are expected to be enough; near the end, each of them squares the accuracy.
+        """The expected number of steps; near the end, each step squares the accuracy.
 
-        Zero where a step is made in any case: on small sets, and where it is cheap.
+        Zero if a step is made in any case: on small sets, and if it is cheap.
         """
         quadratic, monitor = view.model.loss.quadratic, view.state.monitor
         if self._is_small(view):
@@ -113,7 +113,7 @@ class Newton(Phase):
         return min(needed, super().steps_left(view)) if self._replaces_cg(view) else needed
 
     def step(self, view: View) -> Outcome:
-        """A step in the active features; as many as it takes, where the set is small in these."""
+        """A step in the active features, or all steps if the set is small in these features."""
         run, state = view.run, view.state
         target = max(min(run.solver.tol, LOOSEST), PRECISION) * run.at_zero
         driver = self._driver(view)
@@ -137,18 +137,17 @@ class Newton(Phase):
         return view.run.tool(NewtonSteps, view.model)
 
     def _is_small(self, view: View) -> bool:
-        """Whether all steps on the active features, which are not all features, are made in one call."""
+        """Whether only some features are active and all steps in them are made in one call."""
         restricted = view.part is not view.run.table
         return self.at_once and restricted and is_small(view.model, PART)
 
     def _in_epochs(self, view: View) -> float:
-        """The cost of a step, in epochs."""
         return view.newton_cost / view.epoch_cost
 
     def _gains_by_waiting(self, view: View) -> bool:
-        """Whether one more epoch, if the support goes on shrinking as it does, saves more of the next step than it costs.
+        """Whether one more epoch would save more of the next step than it costs, if the support keeps shrinking at its present rate.
 
-        Later steps have a support of their own: the first one leaves little of what is not needed.
+        Only the next step counts: it removes most of the unneeded features before the later ones.
         """
         shrinks, changed = view.state.newton.shrinks, view.state.newton.changed
         if view.unknown or view.newton_cost == np.inf:
@@ -172,14 +171,14 @@ class Newton(Phase):
         return view.state.newton.steps * rival.cost(view) / view.epoch_cost
 
     def _follows_cg(self, view: View) -> bool:
-        """Whether conjugate gradients came to an end too early to help, and a Hessian costs not much more than they."""
+        """Whether the last step by conjugate gradients ended too early to help, and a Hessian does not cost much more than it did."""
         rival = _conjugate_gradients(view)
         if rival is None or not rival.failed(view):
             return False
         return view.newton_cost <= DEARER * rival.cost(view)
 
     def _replaces_cg(self, view: View) -> bool:
-        """Whether a step by conjugate gradients would be made, and one with the Hessian costs no more."""
+        """Whether a step by conjugate gradients would be made, but a step with the Hessian costs no more."""
         rival = _conjugate_gradients(view)
         if rival is None or not view.newton_cost <= rival.cost(view):
             return False
@@ -187,5 +186,5 @@ class Newton(Phase):
 
 
 def _conjugate_gradients(view: View) -> NewtonCG | None:
-    """The phase of conjugate gradients, where it takes part in this run."""
+    """The phase of conjugate gradients, if it takes part in this run."""
     return next((phase for phase in view.run.phases if isinstance(phase, NewtonCG)), None)

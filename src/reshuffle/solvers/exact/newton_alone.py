@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NewtonRun:
-    """The state: x, x as the driver has it, and what one step hands to the next."""
+    """The state: x, x in the driver's coordinates, and the numbers that one step hands to the next."""
 
     x: Array
     inner: Array
@@ -38,7 +38,7 @@ class NewtonRun:
 
 
 class NewtonAlone(Method):
-    """Newton steps to the end."""
+    """``ExactProxRR`` by Newton steps alone."""
 
     keeps_best = True
     state_type = NewtonRun
@@ -95,7 +95,7 @@ class NewtonAlone(Method):
         return STALLED
 
     def _begin(self, state: NewtonRun) -> tuple[Array, int]:
-        """Where the steps begin, and how many rows were visited to find it: from zero, near the minimum of a sample."""
+        """The start of the steps, and the rows visited to find it; a run from zero may begin near the minimiser of a sample."""
         if state.made or not self.proves or not can_begin_at_sample(self.problem, state.x):
             return state.inner, 0
         found = minimiser_of_sample(self.problem, self.solver.seed, self.solver.tol)
@@ -105,20 +105,20 @@ class NewtonAlone(Method):
         return (self.driver.inner(found.x) if lower else state.inner), visited
 
     def _is_lost(self, state: NewtonRun, end: Ended) -> bool:
-        """Whether no step leads on from x, which is worse than zero: a start so far out that f has no slope."""
+        """Whether no step helps at x although P(x) is above P(0): the start is so far out that f is flat there."""
         if not state.x.any() or not (end.stuck or not np.isfinite(end.objective)):
             return False
         at_zero = self.problem.objective(np.zeros(self.problem.shape), self.driver.at_zero)
         return not end.objective < at_zero
 
     def _check_columns(self, end: Ended) -> None:
-        """After no step, or a bad one: refuse columns whose squares overflow, or underflow."""
+        """Refuse columns whose squares overflow or underflow; called if there was no step, or a bad one."""
         fit = self.problem.datafit
         with np.errstate(over="ignore", under="ignore"):
             squares = fit.column_squares.sum() + self.problem.fit_intercept
         if not (np.isfinite(squares) and np.isfinite(end.objective)):
             raise InputError(OVERFLOW)
-        if 0.0 < squares < np.finfo(np.float64).tiny:  # such numbers have lost their digits
+        if 0.0 < squares < np.finfo(np.float64).tiny:  # denormal numbers have lost digits
             raise InputError(OVERFLOW)
         if squares == 0.0 and not fit.weights.size and fit.quick.values.any():
             raise InputError(OVERFLOW)  # nothing is left of them at all
@@ -141,7 +141,7 @@ class NewtonAlone(Method):
             return Check(value, 0, 1, state)
         bound, tol = state.progress.bound / abs(self._at_zero), self.solver.tol
         if self.watched and self.driver.at_once and not (end.stuck or bound <= tol):
-            return Check(np.nan, 0, 0, state)  # a run without callbacks would still be in its call
+            return Check(np.nan, 0, 0, state)  # without callbacks it would go on
         value = certified(self.problem, self._measure, end.at, bound, tol)
         return Check(value, 0, 0, state)
 
@@ -166,7 +166,7 @@ class NewtonAlone(Method):
         return NewtonRun(arrays["x"], arrays["inner"], int(made), Progress(*progress))
 
     def _measure(self) -> Measure:
-        """The duality gap where there is one."""
+        """The duality gap if there is one."""
         measure = certificate_of(self.problem)
         if not self.proves:
             return RelativeMapping(self.problem)
@@ -179,5 +179,5 @@ class NewtonAlone(Method):
 
 
 def constant(epoch: int) -> float:
-    """The length of Newton's steps before any search."""
+    """The step of every epoch: a Newton step has length 1 before any line search."""
     return 1.0

@@ -1,4 +1,4 @@
-"""The certificate after Newton steps: the smaller of the bound that they prove and the duality gap."""
+"""The certificate after Newton steps: the smaller of their bound and the duality gap."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reshuffle.solvers.exact.newton_steps import form_of
 from reshuffle.solvers.second_order import Linearisation
 
 TRUSTED = 1e-4
-"""The gap, over f(0), from which on the bound of a model with groups is believed too."""
+"""The bound of a model with groups is believed only if the gap, over f(0), is at most this."""
 
 
 def is_separable(problem: Problem) -> bool:
-    """Whether the models are solved coordinate by coordinate, which is surer than group by group."""
+    """Whether the models are solved coordinate by coordinate, which is more reliable than group by group."""
     return form_of(problem).one_by_one is not None
 
 
@@ -27,7 +27,7 @@ def certified(
 ) -> float:
     """The smaller of the bounds that Newton's models and the dual point prove at x, over f(0).
 
-    Models with groups are solved less surely than separable ones: where there is a gap, it is asked.
+    Models with groups are solved less reliably than separable ones, so the gap is consulted if there is one.
     """
     separable = is_separable(problem)
     bound = FreeCoordinates(problem).believed(bound, at.slopes, at.gradient)

@@ -1,10 +1,10 @@
-"""Newton steps by conjugate gradients on the face of x, where a Hessian would be too large to write out.
+"""Newton steps by conjugate gradients on the face of x, for problems whose Hessian would be too large to write out.
 
 The face of x is the set of points where ψ is as smooth as at x: coordinates at zero, or at a bound, stay there. On it a
-Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is one pass over the rows, and a diagonal takes out the
-scales of the columns; shuffled epochs in between move the coordinates that are off the face.
+Newton step solves (∇²f + ∇²ψ)d = -(∇f + ∇ψ). A product with ∇²f is one pass over the rows, and a diagonal preconditioner
+removes the scales of the columns; shuffled epochs in between move the coordinates that are off the face.
 
-For losses of one output: with several, conjugate gradients took as many passes as the epochs they were to save (digits).
+The phase is for losses of one output. With several, conjugate gradients took as many passes as they saved epochs (on digits).
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 FOUND = 5
-"""Epochs after which most of the features that matter have been found."""
+"""After this many epochs most of the features that matter have been found."""
 SETTLED = 2
-"""The same for a run that began near the end."""
+"""``FOUND`` for a run that began near the minimiser."""
 SAME_FACE = 0.05
-"""A face on which an epoch changes more than this share of the coordinates is not the last one: steps on it are lost."""
+"""If an epoch changes more than this share of the coordinates, the face is not the final one and steps on it are wasted."""
 ANY_FACE = 0.2
-"""The same share where epochs do not come nearer at all: such a step brings more than the epochs that would settle the face."""
+"""``SAME_FACE`` if epochs make no progress: a step then gains more than the epochs that would settle the face."""
 STEADY = 0.75
-"""Where an epoch leaves more than this share of the movement, steps on the face take less time."""
+"""If an epoch leaves more than this share of the movement, steps on the face take less time than epochs."""
 VISIBLE = 1e-7
-"""The smallest tolerance whose square P still shows: below, the gain of a second step would be rounding."""
+"""The smallest tolerance whose square is still visible in P; below it the gain of a second step would be rounding."""
 WORTH = 0.5
-"""A step after which more than this share of the certificate is left was not worth its time."""
+"""A step that leaves more than this share of the certificate was not worth its time."""
 MOST = 40
-"""Products of a step at most."""
+"""The most products of a step."""
 FIRST = 20
-"""Products of the first step of a run at most: where they are not enough, the problem is too ill-conditioned for them."""
+"""The most products of the first step of a run: if they do not suffice, the problem is too ill-conditioned for this phase."""
 ENOUGH = 1e-3
-"""A step whose residual is this share of the first one is as good as Newton's."""
+"""If the residual has fallen to this share of the first one, the step is as good as Newton's."""
 ROUGH = 0.03
-"""The same for a first step, whose face and model are far from the last ones."""
+"""``ENOUGH`` for a first step, whose face and model are far from the final ones."""
 AIM = 0.3
-"""The residual that is aimed at, as a share of the one that would leave the wanted accuracy."""
+"""The target of the residual, as a share of the residual at the wanted accuracy."""
 TINY = 1e-300
-"""Smaller diagonals of the Hessian count as this."""
+"""A lower bound for diagonal entries of the Hessian, so that none is zero."""
 
 
 class NewtonCG(Phase):
-    """Steps on the face of x in the active features, in turns with epochs. Only the duality gap certifies here."""
+    """Steps on the face of x in the active features, alternating with epochs. Only the duality gap certifies them."""
 
     name: ClassVar[str] = "newton_cg"
 
@@ -67,7 +67,7 @@ class NewtonCG(Phase):
         return can_finish(problem) and has_faces(problem)
 
     def ready(self, view: View) -> bool:
-        """Where epochs come nearer slowly and have found the features that matter; once begun, in turns with them."""
+        """True if epochs converge slowly and have found the features that matter; once begun, steps and epochs alternate."""
         begun = view.second_order_steps > 0
         slow = view.warm or view.state.monitor.falls() > STEADY
         found = view.epoch >= (SETTLED if view.warm else FOUND)
@@ -81,12 +81,12 @@ class NewtonCG(Phase):
         return costs.conjugate_gradients(view.model.datafit, view.state.newton.products)
 
     def _pays_back(self, view: View) -> bool:
-        """Whether epochs are made for as long as the last step took, since it failed."""
+        """Whether epochs are still due because the last step failed: they are made for as long as it took."""
         paid = view.state.newton.since + 1.0 + self.cost(view) / view.epoch_cost
         return self.failed(view) and view.epoch < paid
 
     def failed(self, view: View) -> bool:
-        """Whether the last step ended with its products rather than with its residual, and left most of the certificate."""
+        """Whether the last step used all its products before its residual was small, and left most of the certificate."""
         newton = view.state.newton
         early = newton.products >= (FIRST if newton.steps <= 1.0 else MOST)
         return early and view.state.monitor.checked > WORTH * newton.gap
@@ -108,7 +108,7 @@ class NewtonCG(Phase):
 
 
 def _gap_at(view: View) -> float:
-    """The certificate at x; zero where the last one was computed before other epochs, and so says nothing about this step."""
+    """The certificate at x; zero if epochs were made since the last one, which then says nothing about this step."""
     monitor = view.state.monitor
     return monitor.checked if monitor.at == monitor.moves[-1] else 0.0
 
@@ -124,7 +124,7 @@ class Taken(NamedTuple):
 
 
 def has_faces(problem: Problem) -> bool:
-    """Whether steps on the face can be made: besides what a Newton step needs, they take ∇²ψ times a vector."""
+    """Whether steps on the face are possible: besides the needs of a Newton step, they multiply ∇²ψ by a vector."""
     return has_curvature(problem.penalty) and not problem.datafit.outputs
 
 
@@ -144,10 +144,10 @@ class FaceSteps:
         self._native = native_form(self.form)
 
     def step(self, x: Array, wanted: float = 0.0, most: int = MOST) -> Taken:
-        """One step from x, with a search along it; x itself where no step lowers P.
+        """One step from x, with a line search; x itself if no step lowers P.
 
-        ``wanted`` is the accuracy to come to, over that of x. The accuracy goes like the square of the residual
-        where ψ is smooth; elsewhere a dual point lags behind, and its gap goes like the residual.
+        ``wanted`` is the target accuracy, over that of x. The accuracy falls like the square of the residual
+        if ψ is smooth; otherwise the dual point lags behind, and its gap falls like the residual.
         """
         before, at = self.second_order.passes, self.second_order.linearise(x)
         free, slopes = self._face(x)
@@ -179,7 +179,7 @@ class FaceSteps:
         return free, slopes
 
     def _retracted(self, x: Array, to: Array) -> Array:
-        """The point, with coordinates that changed their sign at zero, and others within their bounds."""
+        """The point ``to``, with coordinates that changed their sign set to zero and all within their bounds."""
         native.retract(self._native, x, to)
         return to
 
@@ -223,7 +223,7 @@ class FaceSteps:
         return out
 
     def _diagonal(self, at: Linearisation) -> Array:
-        """About the diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
+        """An approximate diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
         fit = self.second_order.fit
         mean = float(np.vdot(self.second_order.weights, at.curvatures)) / fit.n
         diagonal = mean * fit.column_squares + self.problem.ridge

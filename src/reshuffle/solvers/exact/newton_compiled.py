@@ -1,7 +1,7 @@
-"""Small sets: Newton steps from beginning to end in one call of the core.
+"""Newton steps on small sets, all in one call of the core.
 
-On a few hundred rows a step takes microseconds. The rows are laid out as one dense matrix, its columns less their means
-where there is an intercept (``core/column_major.hpp``), and all features are in every model. x and what is returned stay
+On a few hundred rows a step takes microseconds. The rows are laid out as one dense matrix, with centred columns if
+there is an intercept (``core/column_major.hpp``), and every model has all features. Arguments and results are
 in the units of the problem.
 """
 
@@ -30,31 +30,31 @@ from reshuffle.solvers.exact.newton_steps import (
 )
 
 PRODUCTS = 40_000_000
-"""Products of two entries in the Hessian of a small set at most: three milliseconds. See benchmarks/NOTES.md."""
+"""The most products of two entries in the Hessian of a small set: three milliseconds. See benchmarks/NOTES.md."""
 ENTRIES = 1 << 21
-"""Entries of the rows of a small set, laid out as a dense matrix: 16 MB."""
+"""The most entries of a small set, laid out as a dense matrix: 16 MB."""
 PART = 10
-"""Working sets, whose features may still change, and sparse rows may have so many times fewer products."""
+"""For working sets, whose features may still change, and for sparse rows, ``PRODUCTS`` is divided by this."""
 HESSIANS = 4
-"""A quadratic has one Hessian, where other losses need about four: it may have four times as many products."""
+"""Other losses need about four Hessians, a quadratic only one: it may have four times as many products."""
 WIDEST = 150
-"""Unknowns of a small set at most: beyond, a model of the features that matter alone costs less."""
+"""The most unknowns of a small set: beyond this, a model of only the features that matter costs less."""
 STRONG = 25.0
-"""ψ counts as strong where the gradient at zero is at most this many times its strength; see benchmarks/NOTES.md."""
+"""ψ counts as strong if the gradient at zero is at most this many times its strength; see benchmarks/NOTES.md."""
 TALL = 2
-"""Rows for each feature: beyond, an epoch over the rows costs less than a model."""
+"""With more rows than this for each feature, an epoch over the rows costs less than a model."""
 LIGHT = 6e5
-"""Nanoseconds of a light Newton step: the few that are needed take as long as twenty epochs on such a set and their certificates."""
+"""The most nanoseconds of a light Newton step: the few steps needed take as long as twenty epochs on such a set and their certificates."""
 UNITS = 1000
-"""Rows and outputs of a strongly held set with several outputs at most: about as many coordinates may come into its models."""
+"""The most rows times outputs of a strongly held set with several outputs: its models may get about as many coordinates."""
 SHORT = 1 << 15
-"""Stored values of sparse rows that are strongly held at most: epochs on more of them find the features that matter sooner."""
+"""The most stored values of strongly held sparse rows: with more, epochs find the features that matter sooner."""
 STEPS = 100
-"""Steps of one call at most; between two calls a run listens for interruption."""
+"""The most steps of one call; between two calls a run can be interrupted."""
 
 
 def is_small(problem: FiniteSum, part: int = 1) -> TypeGuard[Problem]:
-    """Whether all steps are made in one call: decided by counts, with ``part`` times fewer products."""
+    """Whether all steps are made in one call: decided by counts, with ``PRODUCTS`` divided by ``part``."""
     fit = problem.datafit
     if fit is None or not is_small_with(fit, fit.features, part):
         return False
@@ -64,7 +64,7 @@ def is_small(problem: FiniteSum, part: int = 1) -> TypeGuard[Problem]:
 
 
 def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
-    """Whether these samples would be a small set with so many features."""
+    """Whether these samples would be a small set with this many features."""
     outputs, width = prod(fit.outputs), features + fit.bias
     apart = fit.loss.each is None
     pairs = max(outputs * (outputs - 1) // 2, 1) if apart else outputs**3
@@ -76,10 +76,10 @@ def is_small_with(fit: Datafit, features: int, part: int = PART) -> bool:
 
 
 def is_light(problem: FiniteSum) -> TypeGuard[Problem]:
-    """Whether all steps are Newton's since each is light even in all features, as on a few thousand short sparse rows.
+    """Whether all steps are Newton's because each is light even in all features, as on a few thousand short sparse rows.
 
-    One call makes them, so that the Python around a step does not count. With more features than rows a model may take
-    many sweeps, which no count tells in advance.
+    One call makes all of them, so Python code around a step costs nothing. With more features than rows a model may
+    take many sweeps, which no count predicts.
     """
     fit = problem.datafit
     if fit is None or fit.outputs or fit.features > min(fit.n, WIDEST) or not can_finish(problem):
@@ -89,10 +89,10 @@ def is_light(problem: FiniteSum) -> TypeGuard[Problem]:
 
 
 def is_strongly_held(problem: FiniteSum) -> TypeGuard[Problem]:
-    """Whether all steps are Newton's on wide rows that are not small: where ψ will hold most features at zero.
+    """Whether all steps are Newton's on a wide set that is not small, because ψ will hold most features at zero.
 
-    It holds most where no gradient at zero exceeds its strength more than ``STRONG`` times (λ ≥ λ_max/25 for ℓ1): models
-    then look at a few hundred features, found by their own working sets. With smaller strengths epochs find them sooner.
+    It does if no gradient at zero exceeds its strength more than ``STRONG`` times (λ ≥ λ_max/25 for ℓ1): models then
+    have a few hundred features, found by their own working sets. With smaller strengths epochs find them sooner.
     """
     fit = problem.datafit
     if fit is None or fit.n > TALL * fit.features:
@@ -109,7 +109,7 @@ def is_strongly_held(problem: FiniteSum) -> TypeGuard[Problem]:
 
 
 class CompiledNewton:
-    """Newton steps on a small problem, as many as it takes in one call of the core."""
+    """Newton steps on a small problem, all in one call of the core."""
 
     at_once: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Newton drivers: one call of the core for each step, or one for all of them."""
+"""Drivers of Newton steps: one call of the core for each step, or one call for all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NewtonDriver(Protocol):
     """Makes Newton steps on one problem."""
 
     at_once: ClassVar[bool]
-    """Whether one call makes as many steps as it takes."""
+    """Whether one call makes all steps."""
     form: Form
     """ψ with the ridge, as the core reads it."""
 
@@ -34,5 +34,5 @@ class NewtonDriver(Protocol):
 
 
 def newton_driver(problem: Problem, at_once: bool = True) -> NewtonDriver:
-    """All steps in one call on a small set, where ``at_once`` allows it; elsewhere a call for each step."""
+    """On a small set, if ``at_once`` allows it, all steps in one call; otherwise a call for each step."""
     return CompiledNewton(problem) if at_once and is_small(problem) else NewtonSteps(problem)

@@ -1,4 +1,4 @@
-"""Newton steps by a system of as many equations as there are rows, where features are more and ψ is a ridge.
+"""Newton steps by a linear system with one equation for each row, for wide rows and a ridge.
 
 With Λ the ridge of every feature, D the diagonal of w_i l''_i and E its root, the Newton equation of x and an intercept b,
 
@@ -9,8 +9,8 @@ is solved by one factorisation of an n × n matrix (the identity of Woodbury):
     B = I + EKE/n,    K = AΛ⁻¹Aᵀ,    q = B⁻¹E·AΛ⁻¹r,    u = B⁻¹E1,
     e = (r_b - 1ᵀE·q/n)/(1ᵀE·u/n),    d = Λ⁻¹(r - AᵀE(q + e·u)/n),
 
-and the margins change by AΛ⁻¹r - KE(q + e·u)/n + e, without a pass. B is no less than the identity, however small the curvatures
-are, and K is computed once. As the right side is the gradient at x, a step also mends what rounding left of the last one.
+and the margins change by AΛ⁻¹r - KE(q + e·u)/n + e, without a pass. B ≥ I however small the curvatures are, and K is computed
+once. Because the right side is the gradient at x, a step also corrects the rounding errors of the last one.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 MOST = 20
-"""Steps of one call at most; between two calls a run listens for interruption."""
+"""The most steps of one call; between two calls a run can be interrupted."""
 FROM_ZERO = 5.0
-"""Steps that are expected to be enough from zero, where f is not quadratic."""
+"""The expected number of steps from zero if f is not quadratic."""
 NEARER = 3.0
-"""The same from elsewhere."""
+"""The expected number of steps from another start."""
 LONGEST = 1e12
-"""The largest diagonal entry of K. Beyond it rounding leaves less than four digits of the identity in B, and steps lower P no more."""
+"""The largest diagonal entry of K. Beyond it, rounding leaves fewer than four digits of the identity in B, and steps no longer lower P."""
 ROUNDING = 1e-15
-"""A step that lowers P by less than this share of it is the last one: the rest is rounding."""
+"""A step that lowers P by less than this share of P is the last one: the rest is rounding."""
 
 
 class NewtonKernel(Phase):
@@ -76,7 +76,7 @@ class NewtonKernel(Phase):
         return not view.resting
 
     def cost(self, view: View) -> float:
-        """A step, and its share of the kernel where that is still to be computed."""
+        """The cost of a step, with its share of the kernel if that is still to be computed."""
         fit = _steps(view.run).problem.datafit
         made = view.state.made.get(self.name, 0) > 0
         once = 0.0 if made else costs.kernel(fit) / _expected(view)
@@ -108,7 +108,6 @@ class NewtonKernel(Phase):
 
 
 def _expected(view: View) -> float:
-    """Steps that are expected to be enough."""
     if _steps(view.run).problem.loss.quadratic:
         return 1.0
     return NEARER if view.state.x.any() else FROM_ZERO
@@ -132,7 +131,7 @@ def ridge_of(problem: Problem) -> Array:
 
 
 class Stepped(NamedTuple):
-    """What a call did."""
+    """The outcome of a call."""
 
     at: Linearisation
     """f at the end point of the call."""
@@ -160,7 +159,7 @@ class KernelSteps:
         return found / self.l2[0] if same else found
 
     def descend(self, x: Array, enough: Callable[[Linearisation], bool], target: float) -> Stepped:
-        """Steps from x, until ‖∇P‖² in the metric of the ridge says P(x) - P* ≤ ``target`` and ``enough`` agrees."""
+        """Steps from x, until ‖∇P‖² in the metric of the ridge shows P(x) - P* ≤ ``target`` and ``enough`` agrees."""
         before, at, made = self.second_order.passes, self.second_order.linearise(x), 0
         start = value = self._objective(at)
         while made < MOST:
@@ -172,7 +171,7 @@ class KernelSteps:
                 d, change = self.direction(at, r)
             except (
                 np.linalg.LinAlgError
-            ):  # B has lost its identity to rounding: its rows are too long for so weak a ridge.
+            ):  # rounding hides the identity in B: its rows are too long for such a weak ridge
                 break
             if not (np.isfinite(d).all() and np.isfinite(change).all()):
                 break

@@ -1,4 +1,4 @@
-"""The exact method on a graphics card: Newton steps on samples that grow, and then on all rows, with a duality gap."""
+"""The exact method on a graphics card: Newton steps on growing samples, then on all rows, with a duality gap."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 GROWS = 16
-"""Each sample of the start has so many times fewer rows than the next, so that all together cost little beside all rows."""
+"""Each sample at the start has this many times fewer rows than the next, so that all samples together cost little beside all rows."""
 FEWEST = 40
-"""Rows of the smallest sample, for each column: its minimiser is off by about a percent of f(0)."""
+"""Rows of the smallest sample for each column: P at its minimiser is above the minimum by about a percent of f(0)."""
 SMALLEST = 10_000
-"""Rows below which there are no samples: Newton steps on so few take no time."""
+"""With fewer rows than this there are no samples, because Newton steps on all rows take no time."""
 KNOWN = 1.0
-"""Steps on a sample of m rows end when one promises less than this many times (d/m)·f(0): a sample knows no more."""
+"""Steps on a sample of m rows end when one promises less than this many times (d/m)·f(0), the error of the sample."""
 STEPS = 20
-"""Steps on a sample at most."""
+"""The most steps on a sample."""
 FINE = 2
-"""Passes over all rows for sums of all digits."""
+"""Passes over all rows that a pass with all digits takes."""
 
 
 class NewtonOnDevice(Method):
-    """``ExactProxRR`` on a device. The state: x, where the Hessian was taken, its rows, what the last step promised, damping, what the last hidden step promised, and whether passes are fine, and the room that the pass at x had.
+    """``ExactProxRR`` on a device. The state: x, the point of the Hessian, its number of rows, the promise of the last step, damping, the promise of
+    the last hidden step, whether passes are fine, and the room that the pass at x had.
 
-    Sums of rounded terms (``DeviceSamples.rounded``) miss what small entries add beside very large ones of their column. Whoever ends by
-    them, with a small gap or because no step helps, is asked again by passes that add up all digits, and goes on with these where they disagree.
+    Sums of rounded terms (``DeviceSamples.rounded``) lose small entries beside very large ones of their column. If a run would end by
+    them, with a small gap or because no step helps, passes that sum all digits check this, and the run goes on with these if they disagree.
     """
 
     keeps_best = True
@@ -69,7 +70,7 @@ class NewtonOnDevice(Method):
         return self._state(x, HessianAt(x, self.newton.first_rows))
 
     def _sampled(self, x: Array) -> Array:
-        """The minimiser of a sample, which is begun at that of a smaller one."""
+        """The minimiser of a sample, found from that of a smaller sample."""
         samples, worked = self.newton.samples, 0.0
         columns = self.newton.columns
         least, size = max(FEWEST * columns, SMALLEST), samples.n // GROWS
@@ -86,7 +87,7 @@ class NewtonOnDevice(Method):
         return x
 
     def solved(self, problem: DeviceProblem, x: Array, enough: float) -> tuple[Array, float]:
-        """The minimiser of another problem from x on, until a step promises no more than this, and the passes that were made."""
+        """The minimiser of another problem, and the passes made: steps from x until one promises at most ``enough``."""
         newton, passes = device_newton_of(problem, self.solver.seed), 0.0
         model = HessianAt(x, newton.first_rows)
         for _ in range(STEPS):
@@ -121,17 +122,17 @@ class NewtonOnDevice(Method):
         }
 
     def _restore(self, state: State) -> None:
-        """Make room as the pass at x had it, so that a run that is resumed has the same bits."""
+        """Restore the room that the pass at x had, so that a resumed run has the same bits."""
         if "room" in state:
             self.newton.samples.make_room(state["room"])
 
     def _made_fine(self, state: State) -> State:
-        """The same place, of whose steps by fine passes nothing is known yet."""
+        """The state at the same x for fine passes; nothing is known of their steps yet."""
         return {**state, "newton": np.array([state["newton"][0], np.inf, 0.0, np.inf, 1.0])}
 
     @cached_property
     def finely(self) -> NewtonOnDevice:
-        """The same with passes that add up all digits."""
+        """This method with passes that sum all digits."""
         samples = self.newton.samples
         if isinstance(samples, DeviceOutputs):
             raise TypeError("sums over several outputs are never rounded")
@@ -140,7 +141,7 @@ class NewtonOnDevice(Method):
         return made
 
     def certify(self, state: State) -> Check:
-        """The duality gap, by the slopes of the pass that the step made at x; the gradient mapping where there is no dual."""
+        """The duality gap, from the slopes of the step's pass at x; the gradient mapping if there is no dual."""
         x = state["x"]
         if "newton" in state and state["newton"][4] and not self._is_fine:
             return self.finely.certify(state)
@@ -174,5 +175,5 @@ def check_overflow(samples: SamplesOnDevice) -> None:
 
 
 def whole_step(epoch: int) -> float:
-    """Newton steps are whole ones."""
+    """The step of every epoch: a Newton step has length 1."""
     return 1.0

@@ -1,11 +1,11 @@
-"""Newton steps on rows that lie on disk, one pass over the files each.
+"""Newton steps on rows that lie on disk; a step takes one pass over the files.
 
 A pass at x sums up the gradient and the Hessian window by window. The model
 
     min_u  g_fᵀ(u - x) + ½(u - x)ᵀH(u - x) + ψ(u),    H = (1/n) Σ_i w_i l''(a_iᵀx) a_i a_iᵀ = LLᵀ,
 
 is the least-squares problem ½‖Lᵀ(u - x) + L⁻¹g_f‖² + ψ(u), which has d rows and is solved in memory. An intercept is
-eliminated from it. The pass at u gives P(u), the slopes for a certificate, and the Hessian of the next step; where P
+eliminated from it. The pass at u gives P(u), the slopes for a certificate, and the Hessian of the next step; if P
 has not fallen, the step is halved.
 """
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 WIDEST = 2000
-"""Features at most: the Hessian then takes 32 MB, and its Cholesky factor seconds."""
+"""The most features: the Hessian then takes 32 MB, and its Cholesky factorisation takes seconds."""
 HALVINGS = 6
 """Steps shorter than 1/64 of Newton's are left to shuffled epochs."""
 DAMPING = 1e-10
-"""Of each diagonal entry of the Hessian (of the mean one for columns of zeros): what is added to it, so that dependent columns have a factor too."""
+"""This share of each diagonal entry of the Hessian (of the mean one for columns of zeros) is added to it, so that a Cholesky factor exists even if columns are dependent."""
 MODEL = 1e-10
 """The accuracy of the model's minimiser, over the value of the model at zero."""
 
@@ -52,16 +52,16 @@ class Expansion(NamedTuple):
 
 
 class DiskHessian:
-    """Expansions of f, of which the last one is kept."""
+    """Expansions of f; the last one is kept."""
 
     def __init__(self, problem: Problem) -> None:
         self.fit = on_disk(problem.datafit)
         self._last: Expansion | None = None
 
     def at(self, x: Array) -> Expansion:
-        """f at x, by a pass over the files unless it was made."""
+        """f at x, by a pass over the files unless the last expansion is at x."""
         if self._last is None or not np.array_equal(self._last.x, x):
-            self._last = None  # its memory is free before the next one is made
+            self._last = None  # free its memory before the next expansion is made
             self._last = self._expand(x)
         return self._last
 
@@ -99,7 +99,7 @@ class NewtonOnDisk(Phase):
         return fit is not None and fit.on_disk and not view.resting
 
     def step(self, view: View) -> Outcome:
-        """A step, and the slopes where it leads."""
+        """A step, and the slopes at its end point."""
         problem: Any = view.run.problem
         tool = view.run.tool(DiskHessian, problem)
         now = tool.at(view.state.x)
@@ -134,7 +134,7 @@ def model_minimiser(problem: Problem | DeviceProblem, at: Expansion) -> Array:
         return at.x  # f overflows
     across = at.hessian[:d, d] if bias else np.zeros(d)
     own = float(at.hessian[d, d]) if bias else 0.0
-    if not float(sizes.max()) > np.finfo(float).tiny:  # f is flat in the features
+    if not float(sizes.max()) > np.finfo(float).tiny:  # f does not depend on the features
         still = at.x.copy()
         still[d:] -= at.gradient[d:] / own if own > 0.0 else 0.0
         return still
@@ -149,7 +149,7 @@ def model_minimiser(problem: Problem | DeviceProblem, at: Expansion) -> Array:
     )  # fmt: skip
     with (
         held_warnings()
-    ):  # a model that is solved less well makes a shorter step, which is looked at
+    ):  # a poor solution of the model gives a worse step, which the comparison of P catches
         u = ExactProxRR(tol=MODEL).solve(model, x).x
     if not bias:
         return u
@@ -158,8 +158,8 @@ def model_minimiser(problem: Problem | DeviceProblem, at: Expansion) -> Array:
 
 
 def leaves_the_disk(problem: Problem, x: Array) -> bool:
-    """Whether the rows are expected to fit into memory in the features that the penalty does not hold at zero, as at x."""
+    """Whether the rows are expected to fit into memory with only the features that the penalty does not hold at zero, judged at x."""
     fit = on_disk(problem.datafit)
     used = int(np.count_nonzero(x[: problem.features]))
-    share = 2 * used / max(problem.features, 1)  # and as many again that are near to being used
+    share = 2 * used / max(problem.features, 1)  # as many again may soon be used
     return bool(share < 1.0 and share * fit.rows.bytes + 8 * fit.n <= fit.rows.memory // 2)

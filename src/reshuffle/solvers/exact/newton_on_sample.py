@@ -1,7 +1,8 @@
-"""Where Newton steps on many rows begin: near the minimiser of a sample of them.
+"""Finds a start for Newton steps on many rows: near the minimiser of a sample of the rows.
 
-Newton steps from zero take five or so to come near, each with a pass over all rows and their Hessian. On m random rows they
-cost m/n as much, and with d unknowns their minimiser is off by about d/m of f(0): two or three steps on all rows are left.
+From zero about five Newton steps are needed to come near the minimum, each with a pass over all rows and their Hessian. On m
+random rows a step costs m/n as much. With d unknowns P at their minimiser is off by about d/m of f(0), so that two or three steps on
+all rows are left.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from reshuffle.solvers.exact.newton_drivers import newton_driver
 from reshuffle.solvers.exact.newton_steps import Progress
 
 SHARE = 16
-"""One row in so many is in the sample: all steps on it cost about half a step on all rows."""
+"""One row in SHARE is in the sample: all steps on it together cost about half a step on all rows."""
 FOR_EACH = 10
-"""Rows of the sample for each unknown at least: with fewer its minimiser is hardly nearer than zero."""
+"""The fewest rows of the sample for each unknown: with fewer, its minimiser is hardly better than zero."""
 LONG = 5e5
-"""Nanoseconds of a step on all rows from which on the calls for a sample are worth their time."""
+"""A sample is worth its overhead if a step on all rows takes at least this many nanoseconds."""
 STEPS = 10
-"""Steps on the sample at most. One that has no minimum, as of a single class without a penalty, is left there."""
+"""The most steps on the sample. They bound the work on samples without a minimum, such as a single class without a penalty."""
 LOOSEST = 1e-6
-"""The accuracy, over f(0), that is asked of the sample at least; steps from farther out prove nothing."""
+"""The loosest accuracy, over f(0), that is asked of the sample; farther from the minimum steps prove nothing."""
 
 
 class SampleMinimiser(NamedTuple):
@@ -38,10 +39,10 @@ class SampleMinimiser(NamedTuple):
 
 
 def can_begin_at_sample(problem: Problem, x: Array) -> bool:
-    """Whether x is zero, a sample has rows enough, and several long steps would be made from zero.
+    """Whether x is zero, a sample has enough rows, and several long steps would be made from zero.
 
-    Losses without a bound on their curvature begin at zero: the rare rows that decide their minimum (the few claims of an
-    insurer) are missing from a sample, and the way back from there took longer. One step minimises a quadratic.
+    Losses without a bound on their curvature begin at zero: rare rows that determine their minimum (the few claims of an
+    insurer) are missing from a sample, and a run from its minimiser took longer. One step minimises a quadratic.
     """
     fit, loss = problem.datafit, problem.loss
     enough = fit.n // SHARE >= FOR_EACH * prod(problem.shape)

@@ -1,8 +1,7 @@
-"""Proximal Newton steps, with a bound on what is left: P(x) - P* ≤ bound.
+"""Proximal Newton steps with a proved bound P(x) - P* ≤ bound.
 
-The steps are made in the core (``core/newton.hpp``, which says how; ``core/lower_model.hpp`` has the proof of the bound):
-on rows as they are stored and working sets of features here, and on a small set laid out column by column in
-``newton_compiled``.
+The core makes the steps (see ``core/newton.hpp``; ``core/lower_model.hpp`` proves the bound). Here they work on rows as they are
+stored, with working sets of features; ``newton_compiled`` works on a small set laid out column by column.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ class Progress(NamedTuple):
     damping: float = 0.0
     """The share of the loss's largest curvature that is added to every row."""
     expected: float = np.inf
-    """The decrease that the next model is expected to have; -inf where it is f itself."""
+    """The expected decrease of the next model; -inf if the model is f itself."""
     seen: float = 0.0
-    """1 where a lower model was made at this point and did not help."""
+    """1 if a lower model was made at this point and did not help."""
     bound: float = np.inf
-    """On P(x) - P*; infinite where nothing was proved at this x."""
+    """A bound on P(x) - P*; infinite if nothing was proved at this x."""
 
 
 class Ended(NamedTuple):
     """The end of one or more Newton steps."""
 
     at: Linearisation
-    """f there."""
+    """f at the end point."""
     inner: Array
-    """The point in the coordinates that the steps are made in."""
+    """The end point in the coordinates of the steps."""
     objective: float
     progress: Progress
     stuck: bool
@@ -50,7 +49,7 @@ class Ended(NamedTuple):
     steps: int
     passes: int
     rounds: int
-    """Rounds that the solver of the models made."""
+    """Rounds of the solver of the models."""
 
 
 def run_on(
@@ -70,7 +69,7 @@ def run_on(
 class NewtonSteps:
     """Newton steps on the rows of one problem, in the features that matter.
 
-    The loss has a second derivative, and the penalty the abilities above.
+    The loss must have a second derivative, and the penalty the ``ABILITIES``.
     """
 
     at_once: ClassVar[bool] = False
@@ -91,7 +90,7 @@ class NewtonSteps:
     def run(self, u: Array, progress: Progress, target: float, at_zero: float, most: int) -> Ended:
         """At most ``most`` steps from u, until P(x) - P* ≤ ``target`` is proved; ``at_zero`` is f(0).
 
-        A call that has done much work ends after a step, and the next call goes on from there.
+        A call that has done much work ends after a step, and the next call continues from there.
         """
         fit = self.problem.datafit
         system, shapes = self.second_order.system, (fit.shape, (fit.n, *fit.outputs))
@@ -109,14 +108,14 @@ def form_of(problem: Problem | DeviceProblem) -> Form:
 
 
 def can_step(problem: Problem) -> bool:
-    """Whether second-order steps can be made, by ``second`` or, for a sum over outputs, by that of ``each``."""
+    """Whether second-order steps can be made: the loss has ``second``, or for a sum over outputs, ``each`` has it."""
     fit, penalty = problem.datafit, problem.penalty
     second = type(fit.loss).second is not None or fit.loss.each is not None
     return second and all(ability(penalty, name) is not None for name in ABILITIES)
 
 
 def can_finish(problem: FiniteSum) -> TypeGuard[Problem]:
-    """Whether Newton steps can be made: the loss has a second derivative, and the penalty the abilities above.
+    """Whether Newton steps can be made: the loss has a second derivative, and the penalty has the ``ABILITIES``.
 
     The second derivative of a sum of squares over the outputs is known without ``second``.
     """

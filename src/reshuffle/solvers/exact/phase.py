@@ -1,4 +1,4 @@
-"""The interface of a phase of the exact method: a step, its cost, when it can be made and how many are left."""
+"""The interface of a phase of the exact method: a step, its cost, whether it is ready, and how many are left."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ class Outcome(NamedTuple):
     gradients: int
     prox_evals: int = 0
     step: float | None = None
-    """γ, where the phase used another than it was given."""
+    """γ, if the phase used another than it was given."""
     stalled: str = ""
-    """Why no further step would change anything, where that is so."""
+    """The reason why no further step would change anything; empty if steps go on."""
     made: int = 1
-    """How many steps of the phase that was, for its column of the trace."""
+    """The number of steps made, for the phase's column of the trace."""
 
 
 class Phase(ABC):
-    """A kind of step. It holds settings alone; everything that a step changes is in the state.
+    """A kind of step. A phase holds only settings; everything that a step changes is in the state.
 
     A phase of your own must have ``name`` and ``step``. By default it is able and ready, its step costs one pass over
-    the data, and its way to the minimum is counted as long as that of the epochs that are left: it then comes
-    before shuffled epochs, and after Newton steps that are shorter.
+    the data, and all its steps together are assumed to cost as much as the epochs that are left: it is then preferred to
+    shuffled epochs, but not to Newton steps that cost less.
     """
 
     name: ClassVar[str]
-    """Its column of the trace."""
+    """The name of the phase, and of its column of the trace."""
     proves: ClassVar[bool] = False
-    """Whether a step may bound P(x) - P* where there is no duality gap."""
+    """Whether a step may prove a bound on P(x) - P* when there is no duality gap."""
 
     @property
     def built_in(self) -> bool:
-        """Whether it is one of the package's."""
+        """Whether this phase is part of the package."""
         return type(self).__module__.startswith("reshuffle.")
 
     def able(self, problem: FiniteSum, solver: ExactProxRR) -> bool:
-        """Whether it can act on this problem at all; asked once for each run."""
+        """Whether the phase can act on this problem at all; asked once for each run."""
         return True
 
     def skips_zero(self, run: RunContext) -> bool:
-        """Whether a first step from zero tells more than a certificate there, for less."""
+        """Whether a first step from zero is cheaper and more informative than a certificate there."""
         return False
 
     def unfinished(self, view: View) -> bool:
-        """Whether it made the last step, and the next one goes on from what that one left."""
+        """Whether the phase made the last step and its next step continues that one."""
         return False
 
     def ready(self, view: View) -> bool:

@@ -1,4 +1,4 @@
-"""The value and derivatives of f at one point, computed once and shared by the phases, the certificate and the trace."""
+"""Caches the value and derivatives of f at one point, for the phases, the certificate and the trace."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from reshuffle.solvers.second_order import Linearisation
 
 @dataclass(eq=False)
 class Point:
-    """x, and the facts about f there that have been computed so far. They are never saved with a run."""
+    """x, and what has been computed about f there so far; the latter is never saved with a run."""
 
     x: Array
     """In all features."""
     linearisation: Linearisation | None = None
-    """Margins, slopes, curvatures, gradient and value of the losses, in the features that were active there."""
+    """Margins, slopes, curvatures, gradient and value of the losses, in the features that were active at the time."""
     value: float | None = None
     """f(x), the ridge included."""
     slopes: Array | None = None
-    """One slope (or K) for each sample."""
+    """One slope (or K slopes) for each sample."""
     gradient: Array | None = None
     """The mean gradient in all features, without the ridge."""
     gap: float | None = None
-    """The certificate, where a phase has already asked for it."""
+    """The certificate, if a phase has already computed it."""
     whole: bool = False
     """Whether slopes and gradient came with the step, so that a certificate takes no further pass."""
 
     def value_on(self, sets: WorkingSets, active: Visits) -> float:
-        """f(x). Away from zero, and where no step has computed it, that is a pass over the active features."""
+        """f(x). If x is not zero and no step has computed it, this takes a pass over the active features."""
         if self.value is None:
             self.value = self._value(sets, active)
         return self.value

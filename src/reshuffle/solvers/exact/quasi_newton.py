@@ -1,11 +1,11 @@
-"""L-BFGS in a metric of its own, where ψ is a ridge.
+"""L-BFGS for a ridge, with a metric made of blocks of the Hessian.
 
 With several outputs the Hessian of f has the blocks -(1/n) Σ w_i p_ik p_il a_i a_iᵀ (k ≠ l); those on its diagonal,
-(1/n) Σ w_i p_ik(1 - p_ik) a_i a_iᵀ + l2, are small matrices that know how the columns are correlated and scaled. Their
-inverses stand where L-BFGS has a multiple of the identity. At zero all classes share one block; a call that begins
-elsewhere takes one for each, once as many passes have been made as they cost.
+(1/n) Σ w_i p_ik(1 - p_ik) a_i a_iᵀ + l2, are small matrices that describe the correlations and scales of the columns. Their
+inverses replace the multiple of the identity of L-BFGS. At zero all classes share one block; a call that begins
+elsewhere has a block for each class, once as many passes have been made as the blocks cost.
 
-With one output such a block would be the whole Hessian, which Newton steps have: the metric is its diagonal, about.
+With one output a block would be the whole Hessian, which Newton steps use; the metric is then its approximate diagonal.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from reshuffle.solvers.exact.newton_steps import form_of
 from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 ITERATIONS = 50
-"""Iterations of one call at most; the next call has new blocks, and in between a run listens for interruption."""
+"""The most iterations of one call; the next call has new blocks, and between calls a run can be interrupted."""
 FEWEST = 10
-"""Iterations of the first call at most, or as many as a block for each class costs."""
+"""The first call has at most this many iterations, or as many as a block for each class costs if that is more."""
 PAIRS = 20
-"""Steps and changes of the gradient that are remembered."""
+"""The number of remembered pairs of a step and the change of the gradient."""
 ARMIJO = 1e-4
-"""The share of the promised decrease that a step has to keep."""
+"""A step must achieve this share of the promised decrease."""
 ROUNDING = 1e-15
-"""A rise of P by less than this share of it may be rounding."""
+"""A rise of P by less than this share of P may be rounding."""
 HALVINGS = 30
-"""Halvings of a step at most."""
+"""The most halvings of a step."""
 LITTLE = 0.05
-"""Rows with less than this share of the mean curvature, most of them near the end, are left out of a block."""
+"""Rows with less than this share of the mean curvature are left out of a block; near the minimum these are most rows."""
 LIFT = 1e-10
-"""The share that is added to a diagonal, so that blocks stay invertible where columns depend on each other."""
+"""This share is added to a diagonal, so that blocks stay invertible if columns depend on each other."""
 TINY = 1e-300
-"""Smaller diagonals of the Hessian count as this."""
+"""A lower bound for diagonal entries of the Hessian, so that none is zero."""
 LONGEST = 200
-"""Iterations of one call at most, with one output: a call begins without pairs, which are worth more than its diagonal."""
+"""The most iterations of one call with one output: a new call loses the pairs, which are worth more than a new diagonal."""
 
 
 class Descended(NamedTuple):
-    """What a call did."""
+    """The outcome of a call."""
 
     at: Linearisation
     """f at the end point of the call."""
@@ -55,7 +55,7 @@ class Descended(NamedTuple):
     passes: int
     iterations: int
     left: float
-    """Iterations that seem to be left to the target, at the speed of the last ones."""
+    """Iterations that seem to be left to the target, at the rate of the last ones."""
 
 
 def is_smooth(problem: Problem) -> bool:
@@ -75,7 +75,7 @@ def squares_of(problem: Problem | DeviceProblem) -> Array:
 
 
 class QuasiNewton:
-    """Calls of L-BFGS on one problem, whose ridge holds every coordinate but for an intercept."""
+    """L-BFGS on one problem, whose ridge holds every coordinate except an intercept."""
 
     def __init__(self, problem: Problem, second_order: SecondOrder | None = None) -> None:
         self.problem: Problem | DeviceProblem = problem
@@ -84,11 +84,11 @@ class QuasiNewton:
             second_order = SecondOrder(problem.datafit, origin=np.zeros(problem.features))
         self.second_order, self.held = second_order, squares_of(problem)
         self.l2 = second_order.array(self.held)
-        """l2 of each coordinate, where x lies; ``held`` is in the memory of the processor."""
+        """l2 of each coordinate, on the same device as x; ``held`` is always in the processor's memory."""
 
     @cached_property
     def block_cost(self) -> float:
-        """Passes that a block costs."""
+        """The cost of a block, in passes."""
         return costs.block_passes(self._fit)
 
     @property
@@ -111,9 +111,9 @@ class QuasiNewton:
     def descend(
         self, x: Array, first: bool, enough: Callable[[Linearisation], bool], target: float, worth: float = np.inf
     ) -> Descended:  # fmt: skip
-        """Iterations from x, until the gradient says P(x) - P* ≤ ``target`` and ``enough`` agrees.
+        """Iterations from x, until the gradient shows P(x) - P* ≤ ``target`` and ``enough`` agrees.
 
-        Without an intercept ‖∇P‖²/(2·l2) is the duality gap. The call ends, too, where more than ``worth`` iterations
+        Without an intercept ‖∇P‖²/(2·l2) is the duality gap. The call also ends if more than ``worth`` iterations
         seem to be left.
         """
         before, at, iterations = self.passes, self.linearise(x), 0
@@ -146,7 +146,7 @@ class QuasiNewton:
 
     @property
     def passes(self) -> int:
-        """Over all rows, so far."""
+        """Passes over all rows so far."""
         return self.second_order.passes
 
     def linearise(self, x: Array) -> Linearisation:
@@ -154,7 +154,7 @@ class QuasiNewton:
         return self.second_order.linearise(x)
 
     def _length(self, at: Linearisation, g: Array, d: Array) -> float:
-        """The length of the step d that is the best where P is a parabola; 1 where it has no curvature along d."""
+        """The best length of the step d if P were a parabola along d; 1 if P has no curvature along d."""
         bent = self.dot(d, self.second_order.hessian_product(at, d) + self.l2 * d)
         return -self.dot(g, d) / bent if bent > 0.0 else 1.0
 
@@ -163,7 +163,7 @@ class QuasiNewton:
         return self.second_order.dot(a, b)
 
     def _whole(self, at: Linearisation) -> tuple[float, Array]:
-        """P and its gradient."""
+        """P and its gradient, the ridge included."""
         return at.value + 0.5 * self.dot(self.l2 * at.x, at.x), at.gradient + self.l2 * at.x
 
     def _estimate(self, g: Array) -> float:
@@ -173,12 +173,12 @@ class QuasiNewton:
     def _search(
         self, at: Linearisation, value: float, slope: float, d: Array
     ) -> tuple[Linearisation, float, Array] | None:
-        """The first of x + d, x + d/2, … where P is low enough: f there, P and its gradient."""
+        """The first of x + d, x + d/2, … at which P is low enough: f there, P and its gradient."""
         t = 1.0
         for _ in range(HALVINGS if slope < 0.0 else 0):
             new = self.linearise(at.x + t * d)
             then, g = self._whole(new)
-            # near the end values are rounded; slopes still tell
+            # near the minimum P is lost in rounding, but slopes are not
             flat = abs(self.dot(g, d)) <= 0.5 * -slope and then <= value + ROUNDING * abs(value)
             if then <= value + ARMIJO * t * slope or flat:
                 return new, then, g
@@ -188,7 +188,7 @@ class QuasiNewton:
     # --- the metric ----------------------------------------------------------------------------
 
     def metric(self, at: Linearisation, shared: bool) -> Callable[[Array], Array]:
-        """The inverse of the blocks at x, one that all classes share or one for each, times a gradient."""
+        """A function that multiplies a gradient by the inverse blocks at x; all classes share one block, or each has its own."""
         if self.one_output:
             inverse = self.second_order.array(1.0 / np.maximum(self._diagonal(at), TINY))
             return lambda g: inverse * g
@@ -200,9 +200,9 @@ class QuasiNewton:
         return lambda g: np.ascontiguousarray(np.matmul(inverses, g.T[:, :, None])[:, :, 0].T)
 
     def _diagonal(self, at: Linearisation) -> Array:
-        """About the diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
+        """An approximate diagonal of the Hessian: the mean curvature of the rows times the mean squares of the columns."""
         fit, mean = self.problem.datafit, self.second_order.mean_curvature(at)
-        if not mean > 0.0:  # a flat place of the loss: what it is curved elsewhere
+        if not mean > 0.0:  # the loss is flat here: use its curvature elsewhere
             mean = float(fit.loss.curvature) if fit.loss.curvature < np.inf else 1.0
         squares = np.append(fit.column_squares, 1.0) if fit.bias else fit.column_squares
         return mean * squares + self.held
@@ -238,7 +238,7 @@ class QuasiNewton:
             shares.append(self.dot(step, q) / bent)
             q -= shares[-1] * change
         d = metric(q)
-        if steps:  # the scale of the metric is that of the last change
+        if steps:  # scale the metric to the last pair
             _, change, bent = steps[-1]
             d *= bent / self.dot(change, metric(change))
         for (step, change, bent), share in zip(steps, reversed(shares), strict=True):
@@ -247,9 +247,9 @@ class QuasiNewton:
 
 
 def iterations_left(estimates: list[float], target: float) -> float:
-    """Iterations to the target at the speed of the last half of them; infinite where they do not come nearer.
+    """Iterations left to the target, at the rate of the last half of the iterations; infinite without progress.
 
-    Gradients go up and down on the way: the least so far is what counts.
+    Gradients go up and down on the way, so the least so far counts.
     """
     least = np.minimum.accumulate(estimates)
     last = least[(len(least) - 1) // 2 :]

@@ -1,4 +1,4 @@
-"""How long second-order steps wait after one of them."""
+"""Decides how long second-order steps pause after one of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from reshuffle.solvers.exact.view import View
 HELPED = 0.01
 """Second-order steps pause after one that gained less than this share of tol·f(0)."""
 REST = 5
-"""Epochs that follow a second-order step that did not help, besides the one between two steps."""
+"""After a second-order step that did not help, this many epochs are made besides the one between two steps."""
 PRECISION = 1e-13
-"""The accuracy, over f(0), that rounding allows: smaller tolerances count as this."""
+"""The best accuracy, over f(0), that rounding allows: smaller tolerances count as this."""
 
 
 def after_steps(view: View, gained: float, between: int, cost: float) -> NewtonState:
-    """The next second-order steps follow after ``between`` epochs.
+    """The state of the second-order phases after their steps: the next ones follow after ``between`` epochs.
 
-    Where these did not help, epochs are made for as long as they took, ``cost`` nanoseconds, and several at least.
+    If the steps did not help, epochs are made for as long as the steps took, ``cost`` nanoseconds, and at least ``REST`` + 1.
     """
     helped = gained > HELPED * view.run.at_zero * max(view.run.solver.tol, PRECISION)
     paid = between if helped else max(REST + 1, round(cost / view.epoch_cost))

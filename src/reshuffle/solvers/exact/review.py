@@ -1,4 +1,4 @@
-"""Looking at all features: slopes renewed at x, features that come back, and certificates."""
+"""Reviews all features: renews the slopes at x, brings features back, and certifies."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from reshuffle.penalties import ability
 from reshuffle.penalties.inexact import COLD
 from reshuffle.solvers.certificate import FreeCoordinates
-from reshuffle.solvers.exact.movement_monitor import OFTEN
-from reshuffle.solvers.exact.movement_monitor import SQUARE, STEEPEST
+from reshuffle.solvers.exact.movement_monitor import OFTEN, SQUARE, STEEPEST
 from reshuffle.solvers.exact.newton_bound import certified
 from reshuffle.solvers.exact.newton_steps import NewtonSteps, can_finish
 from reshuffle.solvers.exact.state import ExactState
@@ -20,14 +19,14 @@ from reshuffle.solvers.method import Check
 
 
 def renewed(run: RunContext, state: ExactState) -> ExactState:
-    """The state with slopes taken at x, and the features that matter there. The slopes stay with the point."""
+    """The state with slopes at x, and with the features that matter there. The point keeps the slopes."""
     sets, old = run.sets, state.active
     slopes, g = state.point.slopes_on(sets, old)
     active, missing = sets.choose(state.x, g, old)
     monitor = state.monitor.unsettled()
     monitor = monitor._replace(rarity=OFTEN if missing else OFTEN * monitor.rarity)
     change = sets.restrict(g, old) - state.g
-    q = sets.extend(state.q + change, old)  # h stays, where it is known
+    q = sets.extend(state.q + change, old)  # h is kept where it is known
     return replace(
         state, g=sets.restrict(g, active), q=sets.restrict(q, active), table=run.table.table(slopes),
         active=active, monitor=monitor,
@@ -37,7 +36,7 @@ def renewed(run: RunContext, state: ExactState) -> ExactState:
 def certify(run: RunContext, state: ExactState) -> Check:
     """The certificate at x, from a pass that renews the slopes and their mean.
 
-    After a Newton step in all features, or a step of another phase that left the slopes, there is no further pass.
+    There is no pass after a Newton step in all features, or a step of another phase that computed the slopes.
     """
     unfinished, everything = state.newton.unfinished, state.active.size == run.sets.size
     if unfinished and everything:
@@ -61,7 +60,7 @@ def certify(run: RunContext, state: ExactState) -> Check:
 
 
 def _newton_certificate(run: RunContext, state: ExactState) -> float:
-    """The smaller of what the last Newton step, in all features, and the dual point prove."""
+    """The smaller of the bounds of the last Newton step, in all features, and of the dual point."""
     problem, at = run.problem, state.point.linearisation
     if not can_finish(problem):
         return np.inf
@@ -73,12 +72,12 @@ def _newton_certificate(run: RunContext, state: ExactState) -> float:
 
 
 def _first_steps_say_more(run: RunContext) -> bool:
-    """Whether the first steps from zero tell more than a certificate there, for less."""
+    """Whether first steps from zero are cheaper and more informative than a certificate there."""
     return any(phase.skips_zero(run) for phase in run.phases)
 
 
 def _moves_from_zero(run: RunContext, state: ExactState) -> bool:
-    """Whether the run stands at zero, has not begun, and the gradient there says that zero is not the minimiser."""
+    """Whether the run has not begun, x is zero, and the gradient there shows that zero is not the minimiser."""
     started = state.monitor.moves[-1] < np.inf or any(state.made.values())
     if started or state.x.any() or run.solver.check_every or run.sets.wide:
         return False
@@ -90,9 +89,9 @@ def _moves_from_zero(run: RunContext, state: ExactState) -> bool:
 
 
 def _screened(run: RunContext, state: ExactState, gap: float) -> tuple[ExactState, float]:
-    """Which features may stay inactive, by a bound on P(x) - P* in the active ones.
+    """Decide which features may stay inactive, from a bound on P(x) - P* in the active ones.
 
-    Where the others are certain to rest at zero it is one for all; else those that are not come along.
+    If all others are certain to be zero at the minimiser, the bound holds for all features; otherwise those that are not certain become active.
     """
     sets, newton, bound = run.sets, state.newton, state.newton.progress.bound
     slopes, g = state.point.slopes_on(sets, state.active)
@@ -100,7 +99,7 @@ def _screened(run: RunContext, state: ExactState, gap: float) -> tuple[ExactStat
     if newton.stuck < np.inf or not run.trusts_bounds:
         return replace(state, active=sets.everything, g=g, q=q), gap
     if bound > run.solver.tol * run.at_zero:
-        return state, gap  # the steps go on
+        return state, gap  # the Newton steps are not finished
     active = sets.add(state.active, g, bound)
     if active.size == state.active.size:
         free = FreeCoordinates(run.problem)

@@ -1,7 +1,7 @@
-"""Where a run on rows that lie on disk begins: at the minimiser of a sample that fits into memory.
+"""Finds a start for a run on rows that lie on disk: the minimiser of a sample that fits into memory.
 
-The sample is as large as a window, and made of random pieces of all shards. Its minimiser is off by what the sample
-does not know, some d/n of f(0), for a fraction of one pass over the files; an epoch from zero leaves more.
+The sample is as large as a window, and made of random pieces of all shards. It takes a fraction of a pass over the files, and P at
+its minimiser is off by about d/m of f(0), for m rows in the sample; an epoch from zero leaves more.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 LOOSEST = 1e-6
-"""The accuracy on the sample at least: a sample knows less than this about all rows, and a smaller tol asks for more."""
+"""The loosest accuracy on the sample: the sample itself differs from all rows by more than this; a smaller tol asks for more."""
 
 
 class SampleStart(NamedTuple):
-    """The start, and gradients of single samples that it took."""
+    """The start, and the number of gradients of single samples computed for it."""
 
     x: Array
     gradients: int
@@ -40,7 +40,7 @@ def sample_start(problem: Problem, solver: ExactProxRR) -> SampleStart:
     own = replace(
         solver, tol=max(solver.tol, LOOSEST), eval_every=None, check_every=None, time_limit=None
     )
-    with held_warnings():  # of the sample alone
+    with held_warnings():  # they would concern the sample alone
         found = own.solve(problem.with_datafit(part))
     return SampleStart(found.x, int(found.trace.last()["gradients"]))
 

@@ -1,4 +1,4 @@
-"""A shuffled epoch with control variates, as a phase: the method itself."""
+"""The phase of shuffled epochs with control variates, the core of the exact method."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 TENFOLD = 10.0
 """The factor by which the step falls in a first epoch from zero."""
 EPOCH_BITS = 40
-"""An epoch may draw 2 to this power random numbers."""
+"""An epoch may draw up to 2^EPOCH_BITS random numbers."""
 RISE = 0.01
-"""How far above its start, or P where it was last looked at, a run that goes well may be, as a share of f(0)."""
+"""P may rise above its value at the start, or above its last computed value, by this share of f(0) before an epoch is undone."""
 GROWTH = 2.0
-"""The growth of the movement from one epoch to the next at which the objective is looked at."""
+"""If the movement grows by this factor from one epoch to the next, the objective is checked."""
 
 
 class ShuffledEpoch(Phase):
@@ -37,7 +37,7 @@ class ShuffledEpoch(Phase):
     name: ClassVar[str] = "shuffled"
 
     def able(self, problem: FiniteSum, solver: ExactProxRR) -> bool:
-        """A loss without a bound on its curvature has no step that is safe."""
+        """False for a loss without a bound on its curvature, for which no step is safe."""
         return problem.datafit is None or bool(problem.datafit.loss.curvature < np.inf)
 
     def cost(self, view: View) -> float:
@@ -47,7 +47,7 @@ class ShuffledEpoch(Phase):
         return view.epochs_left
 
     def step(self, view: View) -> Outcome:
-        """The epoch. It is undone, and the step shortened, where it ends above the start of the run."""
+        """An epoch. If it ends above the start of the run, it is undone and the step is shortened."""
         run, state, sets = view.run, view.state, view.run.sets
         part, monitor, active = view.part, state.monitor, state.active
         first, blocks = view.epoch == 0 and not state.x.any(), run.blocks(view.part)
@@ -83,10 +83,10 @@ class ShuffledEpoch(Phase):
 
 
 def _judged(view: View, new: ExactState, moved: float) -> MovementMonitor | None:
-    """The monitor as it is where the run goes well; elsewhere with what the objective says, at the cost of a pass.
+    """The monitor, unchanged if the run goes well; otherwise updated from the objective, which costs a pass.
 
-    ``None`` says that the epoch ended above the start of the run, or above P as it was last looked at. A step that is
-    longer than the safe one is looked at after its first epoch, others where the movement has grown or does not fall.
+    ``None`` means that the epoch ended above the start of the run, or above the last computed P. A step longer than the
+    safe one is checked after its first epoch, others if the movement has grown or does not fall.
     """
     run, monitor = view.run, view.state.monitor
     untried = run.first_step > run.safe_step and monitor.moves[-1] == np.inf
@@ -103,7 +103,7 @@ def _judged(view: View, new: ExactState, moved: float) -> MovementMonitor | None
 
 
 def _visits(view: View) -> Visits:
-    """The order of the epoch: a function of the seed and of its number."""
+    """The order of the epoch, which depends on the seed and the epoch's number alone."""
     order = order_on(view.run.solver.order, view.part.problem.datafit)
     rng = view.run.stream.at(0 if is_fixed(order) else view.epoch << EPOCH_BITS)
     pool = np.arange(view.run.table.count, dtype=np.uint32)
@@ -111,7 +111,7 @@ def _visits(view: View) -> Visits:
 
 
 def _gain(view: View, part: SlopeTable) -> float:
-    """How much longer a step may be where the rows are shorter."""
+    """The factor by which the step may be longer because the rows of a working set are shorter."""
     if not view.run.solver.own_step or part is view.run.table:
         return 1.0
     return view.run.largest / part.smoothness if part.smoothness > 0 else 1.0

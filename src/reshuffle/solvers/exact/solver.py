@@ -42,7 +42,7 @@ from reshuffle.validation import check_positive
 PHASES: tuple[Phase, ...] = (
     Newton(), NewtonOnDisk(), NewtonKernel(), NewtonCG(), LBFGS(), Accelerated(), ShuffledEpoch(),
 )  # fmt: skip
-"""The phases of the package; of two that are equally short the first one acts."""
+"""The phases of the package; of two with equal work left, the first one acts."""
 SHUFFLED_ALONE = (ShuffledEpoch(),)
 
 
@@ -55,35 +55,35 @@ class ExactProxRR(Solver):
         x ← x - γ(∇f_i(x) - ∇̃f_i + g - h)            for the m samples of a block,
         x̂ = x,   x ← prox_{γmψ}(x̂ - γmh),   h ← h + (x - x̂)/(γm)   at its end.
 
-    At x = x*, h = ∇f(x*) nothing moves, whatever γ and m: a constant step goes to the solution.
-    From zero the first epoch is one of ProxRR. Where the penalty holds many features at zero, epochs read
-    the others alone (``working_sets``); every certificate looks at all.
+    x = x*, h = ∇f(x*) is a fixed point for every γ and m: a constant step converges to the solution.
+    From zero the first epoch is one of ProxRR. If the penalty holds many features at zero, epochs read only
+    the others (``working_sets``); every certificate checks all features.
 
     Parameters
     ----------
     tol : as for every solver. A check is one pass that also renews all slopes; it is made when the iterate
-        has slowed down enough, or every ``check_every`` epochs where that is given.
-    step : γ: a number, a schedule of ``reshuffle.steps`` or a function of the epoch, where the default
-        1/(2 L_max) of the resampled functions (and of the shorter rows of a working set; twice that where
-        it proves faster) is not wanted. It is halved when the run blows up or no longer slows down.
+        has slowed down enough, or every ``check_every`` epochs if that is given.
+    step : γ: a number, a schedule of ``reshuffle.steps`` or a function of the epoch. The default is
+        1/(2 L_max) of the resampled functions (and of the shorter rows of a working set), or twice that if
+        it proves faster. It is halved when the run blows up or no longer slows down.
     steps_per_prox : m. Default for penalties whose prox runs inside the kernel: √n, or more where an
         epoch's proxes would cost a tenth of its gradients, up to n/16; n/8 for others (whose step is
         also at most 1/(m√(L_f·μ)) at first). m = n is one prox per epoch.
     order : of the visits, ``Reshuffle()`` or ``ShuffleOnce()``.
     importance : visit samples with large L_i more often; by default when that saves work.
     finish : ``False`` makes shuffled epochs alone: the same as ``phases=["shuffled"]``.
-    phases : the phases that may act, by name or as objects of your own (``reshuffle.solvers.exact.Phase``); all of
-        ``"newton"``, ``"newton_on_disk"``, ``"newton_kernel"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"`` where not given. Which one
+    phases : the phases that may act, by name or as objects of your own (``reshuffle.solvers.exact.Phase``); by default
+        ``"newton"``, ``"newton_on_disk"``, ``"newton_kernel"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"``. Which one
         makes the next step is decided by counts of work. Newton steps do not depend on the scale of columns and
         end with a proved bound; they act at once on small sets, and on large ones once epochs have found the
         features that matter.
-    device : ``"cuda"``: the passes over all rows are made on the graphics card of this computer (extra ``gpu``), to which the rows are copied
-        unless they are there (``DeviceProblem``); rows of shards that do not fit there come to it in every pass. A ``reshuffle.gpu.CudaDevice`` may be
+    device : ``"cuda"`` makes the passes over all rows on the graphics card of this computer (extra ``gpu``), to which the rows are copied
+        unless they are there (``DeviceProblem``); rows of shards that do not fit are copied in every pass. A ``reshuffle.gpu.CudaDevice`` may be
         given in its place. Newton steps are made alone, with a Hessian of a sample of the rows, and the
-        certificate is the duality gap where there is one, computed in float64. With more than 4,000 features, for penalties that hold features
-        at zero and for a ridge, which L-BFGS minimises; with several outputs and more than 4,000 coordinates, for a ridge.
-    threads : of the passes over all rows in storage order (certificates, Newton steps), where there are
-        several thousand rows or more. The bits do not depend on the number; without one, sums are made in one piece.
+        certificate is the duality gap if there is one, computed in float64. More than 4,000 features are possible for penalties that hold features
+        at zero and for a ridge, for which L-BFGS is used; more than 4,000 coordinates with several outputs only for a ridge.
+    threads : the number of threads for passes over all rows in storage order (certificates, Newton steps), used if there
+        are several thousand rows or more. The bits do not depend on the number; without it, sums are made in one piece.
 
     The column ``active`` of the trace counts the features that epochs read, and a column for each phase its steps.
 
@@ -141,10 +141,10 @@ class ExactProxRR(Solver):
         super().check_problem(problem)
         if self.device is not None:
             check_for_device(problem)
-            device_of(self.device)  # it says so where there is no card
+            device_of(self.device)  # raises an error if there is no card
 
     def _able(self, problem: FiniteSum) -> tuple[Phase, ...]:
-        """The phases that can act on this problem, of those that may."""
+        """Those of the allowed phases that can act on this problem."""
         found = tuple(phase for phase in self._allowed if phase.able(problem, self))
         if not found:
             names = [phase.name for phase in self._allowed]
@@ -158,9 +158,9 @@ class ExactProxRR(Solver):
         return PHASES if self.phases is None else resolved(self.phases)
 
     def _newton_alone(self, problem: FiniteSum) -> Newton | None:
-        """The Newton phase, where it makes all steps: on small sets, and where no other step is safe.
+        """The Newton phase if it makes all steps: on small sets, and if no other step is safe; otherwise None.
 
-        A user who chose a step, or a phase of their own, wants to see it made.
+        If the user chose a step or gave a phase, the phases take turns as usual.
         """
         fit, allowed = problem.datafit, self._allowed
         if fit is not None and fit.on_disk:
@@ -183,7 +183,7 @@ class ExactProxRR(Solver):
         return newton if len(allowed) == 1 and newton and can_finish(problem) else None
 
     def _check_on_disk(self, fit: Datafit) -> None:
-        """On disk, shuffled epochs are needed until the rest fits into memory."""
+        """Refuse what needs all rows in memory: on disk, shuffled epochs are needed until the rest fits into memory."""
         if not fit.loss.curvature < np.inf:
             raise InputError(
                 f"{fit.loss!r} has no bound on its curvature and is taken by Newton steps alone, which need all rows in "
@@ -210,14 +210,14 @@ class ExactProxRR(Solver):
             return NewtonAlone(self, problem, newton_driver(problem, newton.at_once))
         owner, weights, largest = resampled(problem, self.importance)
         if not largest > 0:
-            problem.smoothness.require()  # all rows are zero: P is its penalty, and any step will do
+            problem.smoothness.require()  # all rows are zero: P is constant plus ψ, and any step will do
             largest = 1.0
         table = slope_table_of(problem, owner, weights)
         return ExactMethod(self, table, largest, self._able(problem))
 
 
 def checked_phases(phases: object) -> tuple[str | Phase, ...]:
-    """Names and phases, refused where one is neither or a name is there twice."""
+    """Check a list of names and phases; refuse other things, and names that occur twice."""
     known = [phase.name for phase in PHASES]
     if isinstance(phases, str) or not isinstance(phases, Sequence) or not phases:
         raise InputError(f"phases must be a list of names or phases, got {shown(phases)}")

@@ -1,8 +1,8 @@
-"""Newton steps on a device in the features that matter, where there are more than a Hessian is written out for.
+"""Newton steps on a device in the features that matter, for more features than a Hessian can have.
 
-The penalty holds most features at zero. The model of a step has those that are not zero, and those that would leave zero with the
-gradient of all rows at x: all of them are looked at in each step, so that none is missed. A model is kept while it has all features
-that matter; where others come, the Hessian is that of the new ones at x.
+The penalty holds most features at zero. The model of a step has the features that are not zero and those that would leave zero with
+the gradient of all rows at x; every step checks all features, so that none is missed. A model is kept while it has all features
+that matter; if others are needed, a new Hessian is computed at x.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
 from reshuffle.solvers.exact.device_newton import DeviceNewton, descended
 
 SPARE = 2
-"""A model may have so many times as many features as matter until it is made anew."""
+"""A model is made anew when it has this many times as many features as matter."""
 
 
 class SparseDeviceNewton(DeviceNewton):
-    """Steps whose models have at most ``MANY`` features, chosen by the gradient of all."""
+    """Steps whose models have at most ``MANY`` features, chosen by the gradient in all features."""
 
     def __init__(self, problem: DeviceProblem, seed: int) -> None:
         super().__init__(problem, seed)
@@ -36,7 +36,7 @@ class SparseDeviceNewton(DeviceNewton):
 
     @cached_property
     def columns(self) -> int:
-        """About the columns of the last models: those that would leave zero at once."""
+        """An estimate of the columns of later models: the features that would leave zero at once."""
         zero = np.zeros(self.samples.width)
         wanted = self._wanted(zero, self.at(zero).gradient)
         return int(np.count_nonzero(wanted)) + self.samples.bias
@@ -45,7 +45,7 @@ class SparseDeviceNewton(DeviceNewton):
         g = self.at(x).gradient
         matter = self._wanted(x, g)
         kept = np.flatnonzero(matter).astype(np.uint32)
-        if kept.size > SPARE * MANY:  # groups that are too large
+        if kept.size > SPARE * MANY:  # the groups are too large
             raise self.sets.too_wide(kept.size)
         had = np.zeros(matter.size, dtype=bool)
         had[model.features] = True
@@ -59,7 +59,7 @@ class SparseDeviceNewton(DeviceNewton):
         return done
 
     def _wanted(self, x: Array, g: Array) -> NDArray[np.bool_]:
-        """The features that matter; one at least, since a penalty on nothing has no form."""
+        """The features that matter; at least one, since a penalty on no feature has no form."""
         found = self.sets.wanted(x, g)
         return found if found.any() else self.sets.with_others(np.arange(found.size) == 0)
 
@@ -89,13 +89,13 @@ class SparseDeviceNewton(DeviceNewton):
 
 
 def sets_of(problem: DeviceProblem) -> ActiveFeatures:
-    """The features that steps are made in, of a problem whose penalty holds features at zero."""
+    """Chooses the features of steps on a problem whose penalty holds features at zero."""
     return ActiveFeatures(
         as_able(problem.penalty), problem.shape, problem.features, problem.ridge, "leave out device, or penalise more", MANY
     )  # fmt: skip
 
 
 def device_newton_of(problem: DeviceProblem, seed: int) -> DeviceNewton:
-    """Steps in all features where a Hessian has room for them, else in those that matter."""
+    """Steps in all features if a Hessian can have them all, else in those that matter."""
     many = isinstance(problem.datafit, WideSamples)
     return SparseDeviceNewton(problem, seed) if many else DeviceNewton(problem, seed)

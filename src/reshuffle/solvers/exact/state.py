@@ -36,21 +36,21 @@ class NewtonState(NamedTuple):
     since: float = 0.0
     """The epoch of the last step by conjugate gradients."""
     gap: float = np.inf
-    """The certificate where that step began; zero where it was not known."""
+    """The certificate at the start of that step; zero if it was not known."""
     iterations: float = np.inf
     """The iterations of L-BFGS that seem to be left, after a call."""
     support: float = np.inf
     """The features that were not zero after the last epoch."""
     shrinks: float = 1.0
-    """The share of them that the last epoch left."""
+    """``support`` after the last epoch over that before it."""
     changed: float = 0.0
-    """The coordinates that came to zero or left it in the last epoch, as a share of those that are not zero."""
+    """The coordinates that became zero or left zero in the last epoch, as a share of those that are not zero."""
     progress: Progress = Progress()
     """The numbers that one Newton step hands to the next."""
 
     @classmethod
     def of(cls, numbers: Array) -> NewtonState:
-        """The numbers as they are saved."""
+        """The numbers from their saved ``array``."""
         own = len(cls._fields) - 1
         named = dict(zip(cls._fields, numbers[:own].tolist(), strict=False))
         return cls(**named, progress=Progress(*numbers[own:].tolist()))
@@ -60,7 +60,7 @@ class NewtonState(NamedTuple):
         return np.array([*self[:-1], *self.progress])
 
     def after_epoch(self, before: Array, after: Array) -> NewtonState:
-        """The numbers after an epoch between these points; progress belongs to another x."""
+        """The numbers after an epoch from ``before`` to ``after``; the progress of Newton steps is reset."""
         was, now = before != 0.0, after != 0.0
         found, support = int(np.count_nonzero(now)), float(np.count_nonzero(rows(now)))
         changed = int(np.count_nonzero(was != now)) / max(found, 1)
@@ -71,13 +71,13 @@ class NewtonState(NamedTuple):
 
     @property
     def unfinished(self) -> bool:
-        """Whether the last step was one of Newton's, whose next one can go on from it."""
+        """Whether the last step was a Newton step that the next one can continue."""
         return self.progress != Progress()
 
 
 @dataclass(frozen=True, eq=False)
 class ExactState:
-    """Never changed in place; ``dataclasses.replace`` makes the next one."""
+    """The state of a run. It is never changed in place; ``dataclasses.replace`` makes the next one."""
 
     point: Point
     start: Point
@@ -95,7 +95,7 @@ class ExactState:
     made: Mapping[str, int] = field(default_factory=dict)
     """How many steps each phase has made."""
     momentum: float = 0.0
-    """θ of the accelerated steps; 0 where none are being made."""
+    """θ of the accelerated steps; 0 if none are being made."""
     ahead: Array = field(default_factory=lambda: np.empty(0))
     """The extrapolated point of the accelerated steps; empty before the first."""
     warm: WarmStart | None = None
@@ -117,7 +117,7 @@ class ExactState:
 
     @classmethod
     def of(cls, arrays: Mapping[str, AnyArray], phases: Sequence[str]) -> ExactState:
-        """The state that was saved so."""
+        """The state that ``arrays`` saved."""
         made = {name: int(count) for name, count in zip(phases, arrays["made"], strict=True)}
         return cls(
             Point(arrays["x"]), Point(arrays["x0"]), arrays["active"], arrays["table"], arrays["g"],

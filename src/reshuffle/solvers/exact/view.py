@@ -1,4 +1,4 @@
-"""A run at one moment, as its phases see it."""
+"""What a phase sees of a run: its fixed parts, its state, and estimates of the work left."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
 FEW_PROXES = 8
-"""Proxes of an epoch where each is a call to Python: see benchmarks/NOTES.md."""
+"""Proxes in an epoch if each is a call to Python; see benchmarks/NOTES.md."""
 PROX_SHARE = 10
-"""The proxes of an epoch cost at most a tenth of its gradients."""
+"""The proxes of an epoch cost at most 1/PROX_SHARE of its gradients."""
 RAREST = 16
-"""Proxes of an epoch at least: with up to n/16 steps to a prox the number of epochs hardly depends on them."""
+"""The fewest proxes in an epoch: with up to n/16 steps for each prox, the number of epochs hardly depends on it."""
 FIRST_EPOCHS = 1.0
-"""Epochs that a run usually takes before the accuracy begins to fall steadily."""
+"""Epochs that a run usually takes before its error begins to fall steadily."""
 EPOCHS_PER_DIGIT = 1.5
-"""Epochs that it takes for each digit of the accuracy."""
+"""Epochs that a run usually takes for each digit of accuracy."""
 CHEAP_NEWTON = 8.0
-"""Where a Newton step costs no more than so many epochs, a few epochs and then Newton steps are shorter than L-BFGS."""
+"""If a Newton step costs at most this many epochs, a few epochs followed by Newton steps cost less than L-BFGS."""
 FINEST = 1e-13
 """Smaller tolerances count as this: P is not known more exactly."""
 EXPECTED_VISITS = 5000.0
-"""Visits that it takes besides, so that a run on few rows is expected to take more epochs."""
+"""Further visits that a run is expected to take, so that a run on few rows is expected to take more epochs."""
 UNHELD = 10.0
-"""Without a dual point this many times as many epochs are expected: no penalty holds x then, and epochs converge slowly."""
+"""Without a dual point this many times as many epochs are expected: no penalty holds x, and epochs converge slowly."""
 ON_DISK = ("newton_on_disk", "shuffled")
-"""Phases that read windows of rows, in the order in which they are asked."""
+"""Phases for rows on disk, in the order of preference."""
 SECOND_ORDER = ("newton", "newton_kernel", "newton_cg", "lbfgs")
 """Phases whose steps count as second-order ones."""
 
@@ -64,9 +64,9 @@ class RunContext:
     largest: float
     """L of the functions that an epoch visits, without the ridge."""
     needs_proof: bool
-    """Whether nothing but a Newton step can bound P(x) - P*."""
+    """Whether only a Newton step can bound P(x) - P*."""
     trusts_bounds: bool
-    """Whether the bound of a Newton step is believed without asking the duality gap."""
+    """Whether the bound of a Newton step is believed without computing the duality gap."""
     safe_step: float
     """1/(2L), a step with which no epoch is known to diverge."""
     first_step: float = 0.0
@@ -106,7 +106,7 @@ class RunContext:
         return Stream(self.solver.seed)
 
     def tool(self, kind: Callable[[Problem], Tool], problem: Problem) -> Tool:
-        """``kind(problem)``; the last one of each kind is kept, with what it has computed."""
+        """``kind(problem)``; the last object of each kind is kept, with its cached results."""
         found = self.tools.get(kind)
         if found is None or found[0] is not problem:
             found = self.tools[kind] = problem, kind(problem)
@@ -133,13 +133,13 @@ class RunContext:
         return self.problem.objective(state.x, value)
 
     def start_objective(self, state: ExactState) -> float:
-        """P where the run began."""
+        """P at the start of the run."""
         if state.start.value is None:
             state.start.value = self.problem.value(state.start.x)
         return self.problem.objective(state.start.x, state.start.value)
 
     def gap(self, point: Point) -> float:
-        """The certificate at a point where f is known in all features; a certificate that is known is kept."""
+        """The certificate at a point where f is known in all features; the point keeps it."""
         if point.gap is None:
             slopes, g = point.slopes_on(self.sets, self.sets.everything)
             value = point.value_on(self.sets, self.sets.everything)
@@ -149,7 +149,7 @@ class RunContext:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The run, its state, the number of the epoch and γ. What is derived from them is computed once."""
+    """The run, its state, the number of the epoch and γ. Derived values are computed once."""
 
     run: RunContext
     state: ExactState
@@ -163,7 +163,7 @@ class View:
 
     @cached_property
     def model(self) -> Problem:
-        """The problem in the active features, for phases that know it is a linear model."""
+        """The problem in the active features, for phases that act only on linear models."""
         problem = self.part.problem
         if not is_linear_model(problem):
             raise AttributeError("the functions are known by their gradients alone")
@@ -171,16 +171,15 @@ class View:
 
     @cached_property
     def x(self) -> Array:
-        """x in the active features."""
         return self.run.sets.restrict(self.state.x, self.state.active)
 
     def random(self) -> np.random.Generator:
-        """Random numbers for a phase of your own: a function of the seed and the epoch, so that runs resume."""
+        """Random numbers for a phase of your own. They depend on the seed and the epoch alone, so that runs can resume."""
         return generator(self.run.solver.seed, self.epoch)
 
     @property
     def acting(self) -> Sequence[Phase]:
-        """The phases that may make the next step: on rows that lie on disk, Newton steps there, else shuffled epochs."""
+        """The phases that may make the next step. On rows that lie on disk these are Newton steps on disk or, if they are not ready, shuffled epochs."""
         fit = self.part.problem.datafit
         if fit is None or not fit.on_disk:
             return self.run.phases
@@ -196,7 +195,7 @@ class View:
 
     @property
     def resting(self) -> bool:
-        """Whether second-order steps wait, after one that did not help."""
+        """Whether second-order steps pause, after one that did not help."""
         return self.epoch < self.state.newton.rest
 
     @property
@@ -211,27 +210,27 @@ class View:
 
     @property
     def unknown(self) -> bool:
-        """Whether no epoch, and no call of L-BFGS, has shown yet how fast it comes nearer."""
+        """Whether the rate of convergence is still unknown, both of epochs and of L-BFGS."""
         made = self.state.made
         known = made.get("shuffled", 0) or made.get("accelerated", 0)
         return not (known or (self.led_by_lbfgs and made["lbfgs"]))
 
     @property
     def led_by_lbfgs(self) -> bool:
-        """Whether L-BFGS goes all the way once it has begun."""
+        """Whether L-BFGS continues to the end once it has begun."""
         return self.run.has_outputs_with_ridge
 
     @property
     def digits(self) -> float:
-        """Decimal digits of the wanted accuracy."""
+        """The wanted accuracy, in decimal digits."""
         return max(-float(np.log10(max(self.run.solver.tol, FINEST))), 1.0)
 
     @property
     def expected_epochs(self) -> float:
         """Epochs that a run usually takes, as far as is known before the first.
 
-        An epoch leaves a share of about 1 - 1/(1 + κ) with κ = L/(nμ). Data are curved where the ridge alone is not, so
-        that √κ is nearer to what is seen. Where a penalty has kinks, κ says little.
+        An epoch leaves a share of about 1 - 1/(1 + κ) of the error, with κ = L/(nμ). The losses add curvature to that of the ridge, so √κ is
+        closer to what is observed. For penalties with kinks, κ says little.
         """
         run, each = self.run, EPOCHS_PER_DIGIT
         smooth = "lbfgs" in run.names and run.problem.strong_convexity > 0.0
@@ -242,7 +241,7 @@ class View:
 
     @cached_property
     def epochs_left(self) -> float:
-        """Shuffled epochs that seem to be left; infinite where they do not come nearer."""
+        """Shuffled epochs that seem to be left; infinite if they make no progress."""
         if self.unknown:
             return self.expected_epochs * (UNHELD if self.run.needs_proof else 1.0)
         begun = self.led_by_lbfgs and self.second_order_steps > 0
@@ -252,7 +251,6 @@ class View:
 
     @cached_property
     def epoch_cost(self) -> float:
-        """Nanoseconds of a shuffled epoch."""
         return costs.epoch(self.part, self.run.blocks(self.part))
 
     @property
@@ -262,7 +260,7 @@ class View:
 
     @cached_property
     def newton_cost(self) -> float:
-        """Nanoseconds of a Newton step. Rows without a slope, as of a hinge, have no curvature either."""
+        """Nanoseconds of a Newton step. Rows with zero slope, as for a hinge, have no curvature either."""
         expected = self._expected_support() if self.unknown else 0
         return costs.newton(self.model, self.x, self.curved, expected)
 
@@ -278,9 +276,9 @@ class View:
         return np.count_nonzero(table) / max(table.size, 1) if self.epoch else 1.0
 
     def _expected_support(self) -> int:
-        """Active features that will not be zero, as far as the gradient tells before epochs have found them.
+        """The expected number of active features that will not be zero, from the gradient alone, before any epoch.
 
-        Of those that ψ does not hold at zero against the gradient, about half stay zero, as the others come in.
+        About half of those that ψ does not hold at zero against the gradient will stay zero once the others are in the model.
         """
         holds, state = ability(self.model.penalty, "holds_at_zero"), self.state
         g = state.g
@@ -294,7 +292,7 @@ class View:
     # --- where a step leads ----------------------------------------------------------------------------
 
     def moved_to(self, at: Linearisation, **others: Any) -> ExactState:
-        """The state at a point of the active features where f is known: slopes and h are those there."""
+        """The state at a point of the active features where f is known; slopes and h are taken there."""
         state, sets = self.state, self.run.sets
         return replace(
             state, point=Point(sets.extend(at.x, state.active), at), table=self.run.table.table(at.slopes),
@@ -302,11 +300,11 @@ class View:
         )  # fmt: skip
 
     def at(self, x: Array) -> ExactState:
-        """The state at x, with all features active and all slopes renewed there: one pass over the data."""
+        """The state at x, with all features active and all slopes renewed, by one pass over the data."""
         return self.with_slopes(x, *self.run.sets.slopes(x, self.run.sets.everything))
 
     def with_slopes(self, x: Array, slopes: Array, g: Array, **others: Any) -> ExactState:
-        """The same, where the slopes at x and their mean gradient are known."""
+        """``at`` with known slopes at x and known mean gradient, without a pass."""
         point = Point(x, slopes=slopes, gradient=g, whole=True)
         return replace(
             self.state, point=point, active=self.run.sets.everything, table=self.run.table.table(slopes), g=g,

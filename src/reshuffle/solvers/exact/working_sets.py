@@ -1,9 +1,9 @@
-"""Working sets: the features that matter now, and the problem on them alone.
+"""Working sets: the features that matter at present, and the problem restricted to them.
 
-Where a penalty holds most coordinates at zero, an epoch need not read them. The rows are compacted to
+If a penalty holds most coordinates at zero, an epoch need not read them. The rows are compacted to
 the active features A; the method goes on there as if nothing had happened (the slopes do not change:
 x is zero elsewhere), with the larger step that shorter rows allow. Now and then a pass over all columns
-finds those that have to come back; nothing is certified without one.
+finds the features that must come back; nothing is certified without this pass.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from reshuffle.solvers.exact.state import ExactState
 
 SMALL = 1 << 15
-"""Stored values below which an epoch is too short for working sets to pay."""
+"""With fewer stored values than this an epoch is too short for working sets to pay."""
 FEW = 0.3
-"""A first epoch is restricted only where at most this share of the features is left."""
+"""A first epoch is restricted only if at most this share of the features is left."""
 WIDE = 100
-"""Features for each stored value of a mean row, from which on even the first epoch is restricted."""
+"""With more features than this for each stored value of a mean row, even the first epoch is restricted."""
 FIRST = 20
-"""Features to begin with, where the problem in these is solved in one call."""
+"""The number of features to begin with, if one call can solve the problem in these."""
 ABILITIES = ("part", "holds_at_zero", "together")
 """The abilities that a penalty needs for working sets."""
 
 
 class SetRules(NamedTuple):
-    """How boldly features are left out. Every choice leads to the same minimiser; these are fast ones."""
+    """How readily features are left out. Every choice leads to the same minimiser; the defaults are fast."""
 
     guess: float = 0.9
-    """A feature is left out at zero where its gradient is below this share of its strength."""
+    """At the start a zero feature is left out if its gradient is below this share of the penalty's strength."""
     slack: float = 0.9
-    """A review takes a feature along where its gradient is above this share of its strength."""
+    """A review adds a feature if its gradient is above this share of the penalty's strength."""
     drift: float = 3.0
-    """A gradient may still move this many times as far as it did in the last epoch."""
+    """Gradients are assumed to change by at most this many times as much as in the last epoch."""
     smaller: float = 0.7
     """Features are left out only where at most this share of the stored values remains."""
 
@@ -56,20 +56,20 @@ class WorkingSets:
     ) -> None:
         self.table, self.size, self.rules = table, table.problem.features, rules or SetRules()
         self.linear = table if is_restrictable(table) else None
-        """The table, where the penalty may hold features of a linear model at zero."""
+        """The table, if it is of a linear model whose penalty may hold features at zero."""
         fit = table.problem.datafit
         self.pays = self.linear is not None and fit is not None and fit.rows.stored >= SMALL
         self.wide = self.pays and table.sparsity >= WIDE
         self.first = self._first() if at_once else 0
-        """Features of a small problem to begin with; 0 where that does not pay."""
+        """The number of features that a small problem begins with; 0 if that does not pay."""
         self.everything = np.arange(self.size, dtype=np.uint32)
         self._last: tuple[Visits, LinearModelTable] | None = None
-        """The last set and the table on it: they belong together, and are replaced in one assignment."""
+        """The last set and its table; they are replaced in one assignment, so that an interruption cannot separate them."""
 
     def _first(self) -> int:
-        """Beginning with few features pays on dense rows: on sparse ones, epochs in all features cost no more.
+        """The number of features to begin with. It pays on dense rows; on sparse ones, epochs in all features cost no more.
 
-        A quadratic has one model, whose own working sets are enough.
+        A quadratic has only one model, whose own working sets suffice.
         """
         if self.linear is None or ability(self.penalty, "excess") is None:
             return 0
@@ -81,7 +81,7 @@ class WorkingSets:
 
     @property
     def penalty(self) -> Able:
-        """ψ, of which working sets ask the abilities above."""
+        """ψ, with the ``ABILITIES``."""
         penalty = self.table.problem.penalty
         if not is_able(penalty):
             raise AttributeError("this penalty holds no feature at zero")
@@ -100,14 +100,14 @@ class WorkingSets:
                     table, place = last, found.astype(np.uint32)
                 else:
                     self._last = (
-                        None  # gives the memory of the old rows back before the new ones come
+                        None  # frees the memory of the old rows before the new ones are made
                     )
                     del last
             self._last = active, table.on(place)
         return self._last[1]
 
     def enough(self, x: Array, active: Visits) -> Visits:
-        """None of the features at x = 0, where every slope is known without reading rows."""
+        """The features that are needed to compute slopes at x: the active ones, but none at x = 0."""
         return active[:0] if self.pays and not x.any() else active
 
     def restrict(self, x: Array, active: Visits) -> Array:
@@ -153,7 +153,7 @@ class WorkingSets:
     def _stays_small(self, g: Array) -> bool:
         """Whether the set is likely to be small in the features that will be needed.
 
-        There are no more of these than rows, as a rule; on tall sets, half of those that the gradient pulls at.
+        Usually no more features are needed than there are rows; on tall sets, half of those that the gradient moves away from zero.
         """
         if self.linear is None or self.linear.fit.n < self.size:
             return True
@@ -161,7 +161,7 @@ class WorkingSets:
         return is_small_with(self.linear.fit, int(pulled) // 2)
 
     def guess(self, g: Array) -> Visits:
-        """The features to begin with at zero, from the gradient there, if they are few."""
+        """The features to begin with at x = 0, from the gradient there; all features unless these are few."""
         if self.linear is None:
             return self.everything
         held = self.penalty.holds_at_zero(g[: self.size], self.rules.guess)
@@ -170,9 +170,9 @@ class WorkingSets:
         return self.everything[matter] if few and self._fits(matter) else self.everything
 
     def few(self, x: Array, g: Array, old: Visits) -> Visits | None:
-        """The old features and the few that x is most likely to need, where the set is small in these.
+        """The old features and the few new ones that x most likely needs; None if the set is not small in these.
 
-        As many as there are now, so that a support of s is found in log s rounds; else nothing.
+        About as many are added as x has nonzeros (at least ``first``), so that a support of s features is found in log s rounds.
         """
         if not self.first or self.linear is None:
             return None
@@ -190,7 +190,7 @@ class WorkingSets:
         return found if found.size < self.size and is_small_with(fit, found.size) else None
 
     def choose(self, x: Array, g: Array, old: Visits) -> tuple[Visits, bool]:
-        """The features to go on with, from the gradient at x, and whether one had been missing."""
+        """The features to continue with, from the gradient at x, and whether one had been missing."""
         if self.linear is None:
             return self.everything, False
         x, g = x[: self.size], g[: self.size]
@@ -209,15 +209,15 @@ class WorkingSets:
         return (self.everything[matter] if few and self._fits(matter) else self.everything), True
 
     def add(self, active: Visits, g: Array, bound: float) -> Visits:
-        """The active features, and others that may not rest at zero, where P(x) - P(x*) ≤ ``bound``.
+        """The active features, and those others that may not be zero at x*, given P(x) - P(x*) ≤ ``bound``.
 
         x* is the minimiser in the active ones, g the gradient at x. For every feature j
 
             (∇_j f(x) - ∇_j f(x*))²/(2L_j) ≤ f(x) - f(x*) - ⟨∇f(x*), x - x*⟩ ≤ P(x) - P(x*),
 
         since a step of length 1/L_j along j lowers f(x) - ⟨∇f(x*), x⟩, whose minimum is at x*, by the
-        left side. Where ψ holds a feature at zero against every gradient that close to g, it holds it at
-        x* too; where it holds all, x* is the minimiser in all features.
+        left side. If ψ holds a feature at zero against every gradient that close to g, it also holds it at
+        x*; if it holds all of them, x* is the minimiser in all features.
         """
         if self.linear is None:
             return self.everything
@@ -229,10 +229,10 @@ class WorkingSets:
         return self.everything[matter] if self._fits(matter) else self.everything
 
     def shrink(self, state: ExactState, before: ExactState) -> ExactState:
-        """Leave out features that have come to rest at zero, where that is many.
+        """Leave out features that have come to rest at zero, if they are many.
 
-        At rest means: the gradient would hold the feature at zero also if it moved on three times as far
-        as it did since ``before``.
+        A feature is at rest if the penalty would hold it at zero even after its gradient changed by three times
+        as much as it did since ``before``.
         """
         active, n, rules = state.active, state.active.size, self.rules
         if not (self.pays and n):
@@ -255,12 +255,12 @@ class WorkingSets:
         return replace(state, active=active[matter], g=state.g[kept], q=state.q[kept])
 
     def _most(self, share: float) -> float:
-        """Features that may be left for the rows to be compacted; on disk all but one, since memory is that much faster."""
+        """The most features that may be left for compacting the rows to pay; on disk all but one, because memory is so much faster."""
         on_disk = self.linear is not None and self.linear.fit.on_disk
         return self.size - 1 if on_disk else share * self.size
 
     def _fits(self, matter: NDArray[np.bool_]) -> bool:
-        """Whether the rows fit into memory in these features: rows on disk are compacted only then."""
+        """Whether the rows fit into memory in these features; rows on disk are compacted only then."""
         return self.linear is not None and self.linear.fit.fits_in(matter)
 
     def _features(self, matter: NDArray[np.bool_]) -> NDArray[np.bool_]:
