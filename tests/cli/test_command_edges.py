@@ -154,6 +154,18 @@ def test_every_command_has_examples_json_and_quiet(words: tuple[str, ...]) -> No
     assert "--quiet" in text
 
 
+@pytest.mark.parametrize("words", list(names_of(main)), ids=" ".join)
+def test_every_option_has_a_help_text(words: tuple[str, ...]) -> None:
+    command: click.Command = main
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    options = [part for part in command.params if isinstance(part, click.Option)]
+    assert [
+        part.name for part in options if not (part.help or "").split("[default")[0].strip()
+    ] == []
+
+
 def test_no_line_of_the_list_of_commands_is_cut() -> None:
     for command in ([], ["flower"]):
         listed = run(*command, "--help").stdout.split("Commands:")[1]

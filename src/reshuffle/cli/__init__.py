@@ -164,7 +164,7 @@ def convert(
 @click.option(
     "--loss",
     type=click.Choice(["logistic", "squared", "huber", "squared_hinge"]),
-    help="[default: logistic; squared for a table with a target of numbers]",
+    help="The loss of a sample.  [default: logistic; squared for a table with a target of numbers]",
 )
 @click.option(
     "--accuracy",
@@ -210,7 +210,7 @@ def theory(output: Output, **options: Any) -> None:
     "--clients", type=click.IntRange(min=1), help="Number of clients in figure2.  [default: 10]"
 )
 @click.option("--epochs", type=click.IntRange(min=1), help="Passes of a run.  [default: 100]")
-@click.option("--quick", is_flag=True, help="Fewer seeds and epochs: a try in seconds.")
+@click.option("--quick", is_flag=True, help="Fewer seeds and epochs, for a try.")
 @click.option(
     "--out",
     type=Folder(),

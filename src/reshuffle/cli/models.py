@@ -217,7 +217,11 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     show_default=True,
     help="May be repeated.",
 )
-@click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]")
+@click.option(
+    "--loss",
+    type=LOSSES,
+    help="The loss of a sample.  [default: logistic for classes, squared for numbers]",
+)
 @click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
 @click.option(
     "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"

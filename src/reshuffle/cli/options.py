@@ -71,7 +71,7 @@ rows_options = together(
     click.option("--log-target", is_flag=True, help="Fit the logarithm of a positive target; predictions are in its own units again."),
 )  # fmt: skip
 model_options = together(
-    click.option("--loss", type=LOSSES, help="Parameters may follow the name: tweedie(1.7).  [default: logistic for classes, squared for numbers]"),
+    click.option("--loss", type=LOSSES, help="The loss of a sample; parameters may follow its name: tweedie(1.7).  [default: logistic for classes, squared for numbers]"),
     click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
     click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
     click.option("--no-intercept", is_flag=True, help="Fit no constant term."),
