@@ -1,10 +1,10 @@
 """
-Words that tell, along a path
-=============================
+Which words tell two subjects apart
+===================================
 
 Is a function about linear algebra or about statistics? The texts are the docstrings of numpy and scipy, which are
-on every machine that has this package. A path of ℓ1 penalties, from the one that holds every word at zero down, shows
-which words enter first; cross-validation says where to stop.
+on every machine that has this package. A path of ℓ1 penalties, from a strength that leaves out every word to weak ones,
+shows which words enter first; cross-validation says where to stop.
 """
 
 import importlib

@@ -1,10 +1,10 @@
 """
-Columns as they are
-===================
+Columns that nobody has scaled
+==============================
 
-The columns of the breast-cancer data range from 0.001 to 4,000. First-order methods want them scaled, which helps
-them and changes the question: a penalty on scaled columns is another penalty. The exact method ends with Newton
-steps, to which the scale of a column means nothing.
+The columns of the breast-cancer data range from 0.001 to 4,000. First-order methods do better on scaled columns, but scaling
+changes the question: a penalty on scaled columns is another penalty. The exact method ends with Newton steps, which do not depend on
+the scale of a column.
 """
 
 import warnings

@@ -2,8 +2,8 @@
 A penalty whose prox is costly
 ==============================
 
-Total variation asks for a coefficient map in pieces. Its prox is a sequence of maximum flows and costs as much as
-hundreds of gradients, so that it matters how often it is taken: that is what one prox for many gradient steps is for.
+Total variation makes a map of coefficients piecewise constant. Its prox is a sequence of maximum flows and costs as much as
+hundreds of gradients, so it matters how often it is taken. This is what one prox for many gradient steps is made for.
 """
 
 import matplotlib.pyplot as plt

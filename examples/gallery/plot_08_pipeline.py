@@ -2,9 +2,9 @@
 In a scikit-learn pipeline
 ==========================
 
-The estimators are scikit-learn's in all respects: pipelines, searches, scorers, clones. Here all products of two of
-the thirteen measurements of the wine data are features, and a search chooses the strength of the ℓ1 penalty that
-keeps a few of them.
+The estimators work wherever those of scikit-learn do: in pipelines and searches, with scorers and clones. Here all products of
+two of the thirteen measurements of the wine data are features, and a search chooses the strength of a group penalty that keeps
+a few of them.
 """
 
 import matplotlib.pyplot as plt

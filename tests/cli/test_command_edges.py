@@ -156,6 +156,35 @@ def test_every_command_has_examples_json_and_quiet(words: tuple[str, ...]) -> No
     assert "--quiet" in text
 
 
+@pytest.mark.parametrize("words", list(names_of(main)), ids=" ".join)
+def test_every_option_has_a_help_text(words: tuple[str, ...]) -> None:
+    command: click.Command = main
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    options = [part for part in command.params if isinstance(part, click.Option)]
+    assert [
+        part.name for part in options if not (part.help or "").split("[default")[0].strip()
+    ] == []
+
+
+def test_no_line_of_the_list_of_commands_is_cut() -> None:
+    for command in ([], ["flower"]):
+        listed = run(*command, "--help").stdout.split("Commands:")[1]
+        assert "..." not in listed
+
+
+def test_the_demo_prints_the_numbers_of_the_readme(tmp_path: Path) -> None:
+    printed = run("demo", "--out", tmp_path, "--no-progress").stdout.replace("│", "|")
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    lines = re.findall(
+        r"^\| ([\w ,]+) \| (\S+e-\d+) \| ([\d,]+) \| ([\d,]+) \|$", readme, re.MULTILINE
+    )
+    assert len(lines) == 5
+    found = [[word.strip() for word in line.split("|")[1:5]] for line in printed.splitlines()]
+    assert [list(line) for line in lines] == [line for line in found if line and "e-" in line[1]]
+
+
 def test_documents_of_the_other_commands(tmp_path: Path) -> None:
     lines = [f"{1 + (k % 3 > 0)} 1:{k % 3} 2:{k % 5} 4:{1 + k % 2}" for k in range(60)]
     file = tmp_path / "rows"

@@ -82,6 +82,38 @@ def test_counts_are_told(tmp_path: Path) -> None:
     assert "Each point is one of 600 of the 800 held-out rows" in words
 
 
+def test_missing_values_are_told_by_every_report(tmp_path: Path) -> None:
+    rows = [f"{'' if k % 10 == 3 else k % 7},{'yes' if k % 3 else 'no'}" for k in range(60)]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["x,y", *rows]))
+    run(
+        "compare",
+        table,
+        "-t",
+        "y",
+        "--impute",
+        "--seeds",
+        1,
+        "--epochs",
+        5,
+        "--out",
+        tmp_path / "c",
+    )
+    told = "6 filled in by the median or the most frequent category: x (6)"
+    assert told in check_page(tmp_path / "c" / "report.html")
+    sites = tmp_path / "sites.toml"
+    sites.write_text(
+        'target = "y"\nimpute = true\n[[site]]\ndata = "t.csv"\n[[site]]\ndata = "u.csv"\n'
+    )
+    (tmp_path / "u.csv").write_text(table.read_text())
+    run("federate", sites, "--rounds", 3, "--out", tmp_path / "f")
+    words = check_page(tmp_path / "f" / "report.html")
+    assert (
+        "filled in by the median or the most frequent category" in words
+    )  # sites do not tell how many
+    assert "none here" not in words
+
+
 def test_numbers_stay_on_one_line(tmp_path: Path) -> None:
     text = html.tag("p", "P is within 8.9e-16, 97.4 % and 0.2 ± 0.01 of <b>2 % it</b>")
     assert '<span class="n">8.9e-16</span>' in text

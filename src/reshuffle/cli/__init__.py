@@ -19,7 +19,15 @@ from reshuffle.cli.private import Private, privacy_options
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="reshuffle")
 def main() -> None:
-    """Regularised learning with shuffled data: one proximal step for many gradient steps.
+    """Fit linear models with a penalty: from a table, or over sites that keep their data.
+
+    By default a fit goes to the minimum of its objective and says how near to it the model is proved to be.
+
+    \b
+    Begin with one of these:
+      reshuffle demo                                 compare the methods on data that comes with scikit-learn
+      reshuffle fit customers.csv --target leaves    a model and a report from your table
+      reshuffle federate sites.toml                  one model over several sites
 
     \b
     Exit codes: 0 done; 1 the input cannot be used, a run failed or a claim does not hold; 2 wrong usage;
@@ -34,8 +42,15 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--epochs", type=click.IntRange(min=1), default=100, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--epochs", type=click.IntRange(min=1), default=100, show_default=True,
+              help="Passes of each method over the data; ExactProxRR makes as many as it needs.")  # fmt: skip
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Draws the orders of the rows.",
+)
 @click.option(
     "--out",
     type=Folder(),
@@ -46,10 +61,10 @@ def main() -> None:
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 @output_options
 def demo(epochs: int, seed: int, out: Path, no_progress: bool, output: Output) -> None:
-    """Fit an elastic-net logistic model on breast-cancer data with the paper's methods.
+    """Compare the exact method with the paper's on bundled data.
 
-    Prints a table and writes a figure: the gap to the minimum against passes over the data and
-    against evaluations of the prox.
+    The model is an elastic-net logistic regression on the breast-cancer data of scikit-learn. Prints a table and writes a
+    figure: the gap to the minimum against passes over the data and against evaluations of the prox.
 
     \b
     Examples:
@@ -94,24 +109,28 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
     "--separator", help="Character between the columns of a CSV file.  [default: , or a tab]"
 )
 @click.option("--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True,
-              help="Of the values.")  # fmt: skip
+              help="Number type of the stored values.")  # fmt: skip
 @click.option("--first-index", type=click.IntRange(0, 1),
               help="Index of the first feature in a LIBSVM file.  [default: 1, or 0 if the first lines contain it]")  # fmt: skip
 @click.option("--shard-rows", type=click.IntRange(min=1),
               help="Rows of a shard.  [default: about 32 MB]")  # fmt: skip
 @click.option("--shuffle", is_flag=True, help="Put the rows in random order, by a second pass.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of --shuffle."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Draws the order of --shuffle.",
 )
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 @output_options
 def convert(
     data: str, folder: Path, dtype: str, no_progress: bool, output: Output, **options: Any
 ) -> None:
-    """Convert DATA into FOLDER, from which models larger than memory are fitted.
+    """Turn a file into a folder for data larger than memory.
 
-    DATA is LIBSVM text, CSV or Parquet with columns of numbers (the target may be text), a matrix (NPZ), or another such
-    folder. It is read as a stream, in bounded memory. An interrupted conversion continues where it stopped: run the same
+    `reshuffle fit FOLDER` then reads the rows in parts. DATA is LIBSVM text, CSV or Parquet with columns of numbers (the
+    target may be text), a matrix (NPZ), or another such folder. It is read as a stream, in bounded memory. An interrupted conversion continues where it stopped: run the same
     command again. docs/scale.md describes the files, which numpy reads.
 
     \b
@@ -136,11 +155,16 @@ def convert(
     type=click.FloatRange(min=0.0),
     help="λ2 of the penalty.  [default: L_f/n, or 0 with --ridge]",
 )
-@click.option("--ridge", type=click.FloatRange(min=0.0), default=0.0, help="Inside each f_i.")
+@click.option(
+    "--ridge",
+    type=click.FloatRange(min=0.0),
+    default=0.0,
+    help="Strength of (λ/2)‖x‖² inside each f_i.",
+)
 @click.option(
     "--loss",
     type=click.Choice(["logistic", "squared", "huber", "squared_hinge"]),
-    help="[default: logistic; squared for a table with a target of numbers]",
+    help="The loss of a sample.  [default: logistic; squared for a table with a target of numbers]",
 )
 @click.option(
     "--accuracy",
@@ -149,10 +173,10 @@ def convert(
 )
 @output_options
 def theory(output: Output, **options: Any) -> None:
-    """What the paper's theorems say about DATA: a table, a file in LIBSVM format, or the name of one.
+    """Show what the paper's theorems predict for your data.
 
-    Prints the constants, the step for a target accuracy, the epochs, gradients and prox evaluations that each method is
-    predicted to need, which method the theory prefers, and a run to make with the bound that is proved for it. Of a table,
+    DATA is a table, a file in LIBSVM format, or the name of a known data set. Prints the constants, the step for a target
+    accuracy, the epochs, gradients and prox evaluations that each method is predicted to need, which method the theory prefers, and a run to make with the bound that is proved for it. Of a table,
     columns are encoded as in `reshuffle fit`; there is no intercept, and the mean of a target of numbers is subtracted.
 
     \b
@@ -186,7 +210,7 @@ def theory(output: Output, **options: Any) -> None:
     "--clients", type=click.IntRange(min=1), help="Number of clients in figure2.  [default: 10]"
 )
 @click.option("--epochs", type=click.IntRange(min=1), help="Passes of a run.  [default: 100]")
-@click.option("--quick", is_flag=True, help="Fewer seeds and epochs: a try in seconds.")
+@click.option("--quick", is_flag=True, help="Fewer seeds and epochs, for a try.")
 @click.option(
     "--out",
     type=Folder(),
@@ -210,7 +234,7 @@ def reproduce(
     output: Output,
     **options: Any,
 ) -> None:
-    """Run the paper: its figures and its theorems, each with its claim checked.
+    """Run the paper's figures and theorems, and check their claims.
 
     Writes figures (PNG and PDF), numbers (CSV) and an HTML page for each. Ends with exit code 1 if a
     claim does not hold in the run. On other data than the paper's (--dataset) it says whether the claims
@@ -231,12 +255,13 @@ def reproduce(
 
 @main.command(cls=FederateCommand)
 @click.argument("data")
-@click.option("--clients", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--clients", type=click.IntRange(min=1), default=10, show_default=True,
+              help="How many clients one file is split among.")  # fmt: skip
 @click.option(
     "--split",
     default="iid",
     show_default=True,
-    help="iid, by-label, quantity, dirichlet, or column:J (one client per value of feature J).",
+    help="How one file is split: iid, by-label, quantity, dirichlet, or column:J (one client per value of feature J).",
 )
 @click.option("--alpha", type=click.FloatRange(min=0.0, min_open=True), default=0.5, show_default=True,
               help="Concentration of the Dirichlet splits: smaller values give more uneven clients.")  # fmt: skip
@@ -245,14 +270,29 @@ def reproduce(
     type=click.Choice(["exact", "fedrr", "local-sgd", "newton"]),
     default="exact",
     show_default=True,
+    help="exact and newton go to the minimum for the pooled data; fedrr and local-sgd come near it.",
 )
 @click.option(
-    "--engine", type=click.Choice(["threads", "ray"]), default="threads", show_default=True
+    "--engine", type=click.Choice(["threads", "ray"]), default="threads", show_default=True,
+    help="Where the clients run: in threads of this process, or on a Ray cluster on this machine.",
+)  # fmt: skip
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="The most rounds of the run.",
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=100, show_default=True)
-@click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
-@click.option("--l2", type=click.FloatRange(min=0.0), help="λ2 of the penalty.  [default: L_f/N]")
-@click.option("--tol", type=click.FloatRange(min=0.0), default=0.0, help="Stop at this accuracy.")
+@click.option(
+    "--l1", type=click.FloatRange(min=0.0), default=0.0, help="Strength λ1 of ‖w‖₁.  [default: 0]"
+)
+@click.option(
+    "--l2",
+    type=click.FloatRange(min=0.0),
+    help="Strength λ2 of ‖w‖²/2.  [default: L_f/N, computed from the data]",
+)
+@click.option("--tol", type=click.FloatRange(min=0.0), default=0.0,
+              help="Stop at this relative accuracy of the objective.  [default: make all rounds]")  # fmt: skip
 @click.option(
     "--evaluate",
     type=click.IntRange(min=1),
@@ -274,7 +314,13 @@ def reproduce(
     help="How the model travels to the clients: rounded to as few bytes as its last change allows.",
 )
 @privacy_options("client", "sample")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Draws splits and the orders of rows.",
+)
 @click.option(
     "--out",
     type=Folder(),
@@ -287,9 +333,9 @@ def reproduce(
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 @output_options
 def federate(no_progress: bool, output: Output, **options: Any) -> None:
-    """Train a model over clients, with rounds of local work.
+    """Train one model over several sites that keep their rows.
 
-    DATA is a file that says where each site's data lies (sites.toml), a folder with a file for each site, or
+    Each round every site works on its own rows and sends back a model or sums. DATA is a file that says where each site's data lies (sites.toml), a folder with a file for each site, or
     one file in LIBSVM format (or the name of one), which is split among clients to try things out.
     A checkpoint is written after every round. At the end the folder has model.npz, which `reshuffle predict`
     takes, and report.html.

@@ -95,7 +95,7 @@ def _table(results: dict[str, Result], minimum: float, task: Problem) -> Table:
         row = result.trace.last()
         table.add_row(
             name,
-            f"{row['objective'] - minimum:.2e}",
+            f"{row['objective'] - minimum:.1e}",  # The third digit of 1e-13 is rounding, which differs between machines.
             f"{row['gradients']:,.0f}",
             f"{row['prox_evals']:,.0f}",
             f"{row['seconds']:.4f}",

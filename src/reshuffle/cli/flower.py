@@ -16,7 +16,9 @@ SIMULATED = 2
 
 @click.group()
 def flower() -> None:
-    """Run a federation between sites by Flower: its SuperLink at the server, a SuperNode at each site.
+    """Set up a federation over a network, with Flower.
+
+    A SuperLink runs at the server and a SuperNode at each site; docs/flower.md shows the whole set-up.
 
     \b
     Examples:
@@ -36,7 +38,7 @@ def flower() -> None:
 @click.option("--names", metavar="NAME,NAME", help="The sites.  [default: north, south]")
 @output_options
 def new(folder: Path, sites: str | None, names: str | None, output: Output) -> None:
-    """Write a small ready app into FOLDER, which `flwr run` takes as it is.
+    """Write an app that `flwr run` takes as it is.
 
     \b
     Examples:
@@ -77,9 +79,9 @@ def new(folder: Path, sites: str | None, names: str | None, output: Output) -> N
 def certs(
     folder: Path, servers: tuple[str, ...], sites: tuple[str, ...], days: int, output: Output
 ) -> None:
-    """Make keys for a trial: an authority, the server's certificate, a key pair for each site.
+    """Make the keys and certificates of a trial.
 
-    The server needs server.crt, server.key, ca.crt and every NAME.pub; a site needs ca.crt and NAME, its private key. ca.key
+    They are an authority, the server's certificate, and a key pair for each site. The server needs server.crt, server.key, ca.crt and every NAME.pub; a site needs ca.crt and NAME, its private key. ca.key
     stays where it was made. For a federation that lasts, let each site make its own key and send its public part alone.
 
     \b

@@ -42,6 +42,7 @@ from reshuffle.cli.private import Private, privacy_options
     type=click.Choice(["exact", "proxrr", "proxsgd", "fista"]),
     default="exact",
     show_default=True,
+    help="exact goes to the minimum; the others are the paper's methods and the deterministic reference.",
 )
 @click.option(
     "--device", type=click.Choice(["cuda"]), help="Fit on the graphics card of this computer."
@@ -52,7 +53,7 @@ from reshuffle.cli.private import Private, privacy_options
 @out_option("reshuffle-fit")
 @output_options
 def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> None:  # fmt: skip
-    """Fit a linear model to FILE and write it, with a report to look at.
+    """Fit a model to a table; write it with a report.
 
     FILE is a CSV or Parquet table, LIBSVM text, or a sparse matrix (NPZ), also packed (.gz, .bz2, .xz); "-" is
     standard input; a name like a9a is a known data set. Text columns become one feature per category. Labels and
@@ -90,9 +91,9 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> No
 @out_option("reshuffle-path")
 @output_options
 def path(file: str, out: Path, output: Output, **options: object) -> None:
-    """Fit FILE at many strengths, from no feature to many, and choose one by cross-validation.
+    """Choose the strength of the penalty by cross-validation.
 
-    Writes the chosen model and a report with the path, drawn by name, and the loss of rows left out. FILE and its
+    Fits many strengths, from no feature to many. Writes the chosen model and a report with the path, drawn by name, and the loss of rows left out. FILE and its
     options are those of `reshuffle fit`.
 
     \b
@@ -146,9 +147,9 @@ def predict(
     output: Output,
     **options: Any,
 ) -> None:
-    """Predict every row of FILE with a MODEL that `reshuffle fit` wrote.
+    """Predict the rows of a file with a fitted model.
 
-    Columns are found by name, in any order; others, the target among them, are passed over. Rows are read and
+    MODEL is what `reshuffle fit`, `path` or `federate` wrote. Columns are found by name, in any order; others, the target among them, are passed over. Rows are read and
     written some at a time, so that FILE may be larger than memory, or "-" for standard input. The output is CSV
     with a header; with --json, one JSON object on each line. Scores (--score) go to standard error, or to standard output
     where predictions go to a file; rows without a target are predicted, counted, and not scored.
@@ -188,9 +189,9 @@ def predict(
 @file_options
 @output_options
 def export(model: str, onnx: Path, rows: str | None, output: Output, **options: Any) -> None:
-    """Write a MODEL that `reshuffle fit` made as one ONNX graph, encoder and all.
+    """Write a fitted model as one ONNX graph.
 
-    The graph takes the columns of the table, each of shape (rows, 1): numbers, with NaN where one is missing, and texts, with ""
+    The graph holds the encoder too. It takes the columns of the table, each of shape (rows, 1): numbers, with NaN where one is missing, and texts, with ""
     where one is missing. It is run beside `reshuffle predict` before it is written, on your rows or on made-up ones.
 
     \b
@@ -216,7 +217,11 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     show_default=True,
     help="May be repeated.",
 )
-@click.option("--loss", type=LOSSES, help="[default: logistic for classes, squared for numbers]")
+@click.option(
+    "--loss",
+    type=LOSSES,
+    help="The loss of a sample.  [default: logistic for classes, squared for numbers]",
+)
 @click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
 @click.option(
     "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
@@ -262,9 +267,9 @@ def compare(
     output: Output,
     **options: object,
 ) -> None:
-    """Run several methods on FILE and draw them side by side.
+    """Compare several methods on your own data.
 
-    Finished runs are kept in the folder: more seeds or methods later make only the new ones. FILE and its options are
+    Writes a page with a table and pictures. Finished runs are kept in the folder: more seeds or methods later make only the new ones. FILE and its options are
     those of `reshuffle fit`; all rows are used.
 
     \b

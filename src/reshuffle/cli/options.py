@@ -71,21 +71,21 @@ rows_options = together(
     click.option("--log-target", is_flag=True, help="Fit the logarithm of a positive target; predictions are in its own units again."),
 )  # fmt: skip
 model_options = together(
-    click.option("--loss", type=LOSSES, help="Parameters may follow the name: tweedie(1.7).  [default: logistic for classes, squared for numbers]"),
+    click.option("--loss", type=LOSSES, help="The loss of a sample; parameters may follow its name: tweedie(1.7).  [default: logistic for classes, squared for numbers]"),
     click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
     click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
     click.option("--no-intercept", is_flag=True, help="Fit no constant term."),
     click.option("--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2, show_default=True, help="Share of rows to judge the model by; 0 to learn from all."),
     click.option("--tol", type=click.FloatRange(min=0.0), default=1e-10, show_default=True, help="Relative accuracy of the objective at which to stop."),
     click.option("--epochs", type=click.IntRange(min=1), default=1000, show_default=True, help="The most passes over the data."),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws held-out rows, folds and the orders of rows."),
 )  # fmt: skip
 path_options = together(
     click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Share of ℓ1 in the elastic net along a path."),
-    click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths."),
-    click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The last λ over the first."),
+    click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths λ a path has."),
+    click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The smallest λ of a path, as a share of the largest."),
     click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts of the rows, drawn by --seed with the same share of each class; see --groups and --time."),
-    click.option("--rule", type=click.Choice(["1se", "min"]), default="1se", show_default=True, help="The largest λ within one standard error, or that with the lowest loss."),
+    click.option("--rule", type=click.Choice(["1se", "min"]), default="1se", show_default=True, help="Take the largest λ within one standard error of the best, or the λ with the lowest held-out loss."),
 )  # fmt: skip
 
 

@@ -25,14 +25,14 @@ def privacy_options(*units: str) -> Callable[[Command], Command]:
     )  # fmt: skip
     return together(
         click.option("--privacy", "unit", type=click.Choice(list(units)),
-                     help="Differential privacy for each of these; needs --step, --clip, --delta, and --epsilon or --noise."),
-        click.option("--clip", type=float, help="C: the most that one unit may add to a sum, as a Euclidean norm."),
-        click.option("--epsilon", type=float, help="ε of the whole run, from which the noise is computed."),
-        click.option("--noise", type=float, help="z, in place of --epsilon: noise of standard deviation z·C on each sum."),
-        click.option("--delta", type=float, help="δ, below 1 over the number of units."),
+                     help="The unit that differential privacy hides; needs --step, --clip, --delta, and --epsilon or --noise."),
+        click.option("--clip", type=float, help="C, the most that one unit may add to a sum (Euclidean norm)."),
+        click.option("--epsilon", type=float, help="ε of the whole run; the noise is computed from it."),
+        click.option("--noise", type=float, help="z, in place of --epsilon: each sum gets noise of standard deviation z·C."),
+        click.option("--delta", type=float, help="δ of the guarantee, below 1 over the number of units."),
         *([at] if "client" in units else []),
         click.option("--step", type=click.FloatRange(min=0.0, min_open=True), help="Step size γ."),
-        click.option("--batch-size", type=click.IntRange(min=1), help="Samples of a step.  [default: 1]"),
+        click.option("--batch-size", type=click.IntRange(min=1), help="How many samples a step uses.  [default: 1]"),
     )  # fmt: skip
 
 

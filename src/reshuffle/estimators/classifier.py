@@ -29,7 +29,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         classes), or a loss of ``reshuffle.losses`` or your own.
     penalty : "l1", "l2", "elasticnet", "none" or None, or any object with ``value(x)`` and ``prox(x, step)``,
         such as the penalties of ``reshuffle.penalties``. Parameters of an object are set as ``penalty__l1``.
-    l1, l2 : strengths of a penalty that is given by name; those that it has and that are not given are 1e-4.
+    l1 : strength of ‖w‖₁, for the penalties "l1" and "elasticnet"; ``None`` stands for 1e-4.
+    l2 : strength of ‖w‖²/2, for the penalties "l2" and "elasticnet"; ``None`` stands for 1e-4.
     penalty_factors : one number per feature, by which its strengths are multiplied; 0 leaves it unpenalised.
     positive : whether coefficients must not be negative (for a penalty that is given by name).
     fit_intercept : whether to fit an intercept b, which is not penalised.

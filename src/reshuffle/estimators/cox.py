@@ -188,7 +188,7 @@ class RRCox(CoxModel):
     ----------
     penalty : "l1", "l2", "elasticnet", "none" or None, or any object with ``value(x)`` and ``prox(x, step)``, such as the
         penalties of ``reshuffle.penalties``. With one that is not convex (MCP, SCAD, LogSum) FISTA ends at a stationary point.
-    l1, l2 : strengths of a penalty that is given by name; 1e-4 by default.
+    l1, l2 : strengths of a penalty that is given by name ("l1" has the first, "l2" the second, "elasticnet" both); ``None`` stands for 1e-4.
     penalty_factors : one number per feature, by which its strengths are multiplied; 0 leaves it unpenalised.
     positive : whether coefficients must not be negative (for a penalty that is given by name).
     ties : events at the same time: "efron" or "breslow".

@@ -123,7 +123,7 @@ class Linear:
         return self
 
     def densify(self) -> Self:
-        """Keep ``coef_`` as an array again."""
+        """Turn ``coef_`` back into an array, after ``sparsify``."""
         check_is_fitted(self)
         self.coef_ = dense(self.coef_)
         return self

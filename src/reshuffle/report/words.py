@@ -78,7 +78,10 @@ def left_out(rows: int) -> dict[str, str]:
 
 
 def data_table(encoding: Encoding, filled: Mapping[str, int] | None = None) -> dict[str, str]:
-    """How the features were made from a file; ``filled`` counts, for each column, the missing values that were filled in."""
+    """How the features were made from a file.
+
+    ``filled`` counts, for each column, the missing values that were filled in; None where they were not counted.
+    """
     if isinstance(encoding, RowsEncoding):
         return {"features": f"{encoding.features:,}, taken as they are"}
     columns = encoding.columns
@@ -95,13 +98,17 @@ def data_table(encoding: Encoding, filled: Mapping[str, int] | None = None) -> d
         levels = [f"{p.name} ({len(p.levels)} categories)" for p in texts]
         found["columns of categories"] = _few(levels)
     if any(part.fill is not None for part in columns):
-        counts = [f"{name} ({count:,})" for name, count in (filled or {}).items() if count]
-        found["missing values"] = (
-            f"{sum((filled or {}).values()):,} filled in by the median or the most frequent category: {_few(counts)}"
-            if counts
-            else "none here; the model would fill in the median or the most frequent category"
-        )
+        found["missing values"] = _filled_in(filled)
     return found
+
+
+def _filled_in(filled: Mapping[str, int] | None) -> str:
+    how = "the median or the most frequent category"
+    if filled is None:
+        return f"filled in by {how}"
+    if counts := [f"{name} ({count:,})" for name, count in filled.items() if count]:
+        return f"{sum(filled.values()):,} filled in by {how}: {_few(counts)}"
+    return f"none here; the model would fill in {how}"
 
 
 def _few(names: list[str], most: int = 30) -> str:
