@@ -85,7 +85,7 @@ class ModelStep(NamedTuple):
     rounds: int
 
 
-class Searched(NamedTuple):
+class DampedStep(NamedTuple):
     """A step to x + length·(u - x), and what it took to find it; of length zero where no step lowers P."""
 
     u: Array
@@ -166,7 +166,7 @@ class NewtonByHessian(Method):
         newton = np.array([found.damping, found.decrease])
         return Epoch({"x": x, "newton": newton, "moved": x - at.x}, *work, found.length)
 
-    def _search(self, at: FirstOrder, damping: float) -> Searched:
+    def _search(self, at: FirstOrder, damping: float) -> DampedStep:
         """Models with more and more damping, until the step of one lowers P."""
         height, passes, rounds = at.value + self._psi(at.x), 1, 0
         active = self.psi.wanted(at.x, at.gradient / SLACK) if self.compiled else self.everything
@@ -177,7 +177,7 @@ class NewtonByHessian(Method):
             u, decrease, made = self._model(at, active, H, damping)
             rounds += made
             if decrease <= native.ROUNDING * abs(height):  # too small to show in P
-                return Searched(u, decrease, 1.0, 0.0, passes, rounds, flat=True)
+                return DampedStep(u, decrease, 1.0, 0.0, passes, rounds, flat=True)
             length, tried = self._length(at, u, height)
             passes += tried
             if length == 1.0:
@@ -185,7 +185,7 @@ class NewtonByHessian(Method):
             elif not length > 0.0:
                 damping = max(MORE_DAMPING * damping, FIRST_DAMPING)
             if length > 0.0 or damping > MOST_DAMPING:
-                return Searched(u, decrease, length, damping, passes, rounds)
+                return DampedStep(u, decrease, length, damping, passes, rounds)
 
     def endless(self, state: State) -> str:
         """Why P has no minimiser, if f falls for ever along the last step and no penalty rises."""
