@@ -24,7 +24,8 @@ def test_a_longer_step_on_trial_is_no_lack_of_progress() -> None:
     """Its first epoch moves x farther than the last one did, at the same rate as ever."""
     monitors = run_of(12, longest=2.0)
     tried = [m for m in monitors if m.factor == 2.0]
-    assert tried and tried[1].moves[-1] > tried[1].moves[-2]
+    assert tried
+    assert tried[1].moves[-1] > tried[1].moves[-2]
     for monitor in monitors[2:]:
         assert monitor.falls() == pytest.approx(RATE, abs=0.02) or monitor.rate < 0.0
         assert monitor.left() < np.inf
