@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -38,3 +40,24 @@ def test_the_bits_do_not_depend_on_their_number(layout: str, loss: Any) -> None:
 def test_threads_must_be_a_positive_integer(threads: Any) -> None:
     with pytest.raises(rs.InputError, match="threads must be"):
         rs.ExactProxRR(threads=threads)
+
+
+def test_the_largest_strength_never_warns_whatever_other_threads_do() -> None:
+    """BFGS of scipy hides a warning of its line search by the filters of the process, which other threads change."""
+    rng = np.random.default_rng(0)
+    sets = []
+    for _ in range(12):
+        n = int(rng.integers(60, 300))
+        sets.append((rng.standard_normal((n, 3)), rng.integers(0, 4, n)))
+
+    def largest(which: int) -> float:
+        X, y = sets[which % len(sets)]
+        loss = rs.losses.Multinomial()
+        problem = rs.Problem(X, y, loss, rs.penalties.L1(1.0), fit_intercept=True)
+        return problem.lambda_max()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(largest, range(48)))
+    assert found[:12] * 4 == found
