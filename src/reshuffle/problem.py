@@ -269,8 +269,10 @@ class Problem(FiniteSum):
             start = np.zeros(int(np.prod(fit.shape)))
             # "BFGS" warns if rounding ends its line search, and hides the warning in a way that other threads can undo;
             # this method goes on to the last digits (ftol = 0, with trials to spare) and never warns
-            exact = {"gtol": 1e-12, "ftol": 0.0, "maxls": 50}
-            found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", options=exact)
+            found = minimize(
+                value_and_slope, start, jac=True, method="L-BFGS-B",
+                options={"gtol": 1e-12, "ftol": 0.0, "maxls": 50},
+            )  # fmt: skip
             x[self.features :] = found.x.reshape(fit.shape)
         return x
 
