@@ -125,7 +125,7 @@ def test_every_penalty_has_an_example() -> None:
 
 
 @every_penalty
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_three_point_inequality(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     """step·ψ(p) + ‖p - x‖²/2 + (1 + step·μ)/2·‖u - p‖² ≤ step·ψ(u) + ‖u - x‖²/2 for all u."""
@@ -142,7 +142,7 @@ def test_three_point_inequality(psi: Any, shape: tuple[int, ...], data: st.DataO
 
 
 @every_penalty
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_contraction(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     """Firmly non-expansive, and the paper's lemma ‖p - q‖² ≤ ‖x - y‖²/(1 + 2·step·μ)."""
@@ -156,7 +156,7 @@ def test_contraction(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> N
 
 
 @every_penalty
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_scaling(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     """The prox of c·ψ with step s is the prox of ψ with step c·s."""
