@@ -44,6 +44,7 @@ LOSSES: tuple[CanonicalLoss, ...] = (
 )  # fmt: skip
 OUTSIDE = 1e-12  # of the radius: what rounding may leave of a projection outside its set
 STEPS = 60  # of Newton's method in the free coordinates: it ends by itself after a handful
+POLISHES = 3  # steps that are judged by slopes, once f is lost in rounding
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -377,11 +378,24 @@ def _settled(m: Canonical, at: Array, A: Array, free: NDArray[np.bool_], columns
     norms = np.where(norms > 0, norms, 1.0)
     z, x = m.margins(at), at.copy()
     value, damping = m.loss_of(z), 0.0
+
+    def slopes(z: Array) -> Array:
+        """∂f of the moving coordinates, in units of their columns."""
+        return np.where(moving, (A.T @ m.slopes(z).reshape(len(z), K)) / norms[:, None], 0)
+
+    def towards(z: Array, damping: float) -> Array:
+        """The damped Newton step from margins z."""
+        g = slopes(z).astype(np.float64)
+        return _step(m, A.astype(np.float64) / norms, z, g, moving, damping) / norms[:, None]
+
+    def moved(x: Array, step: Array) -> Array:
+        grid = x.copy().reshape(-1, K)
+        grid[columns] += step.astype(x.dtype)
+        return grid.reshape(x.shape)
+
     for _ in range(STEPS):
-        g = (A.T @ m.slopes(z).reshape(len(z), K)) / norms[:, None]
-        g = np.where(moving, g, 0)
-        step = _step(m, A.astype(np.float64) / norms, z, g.astype(np.float64), moving, damping)
-        change = (A @ (step / norms[:, None]).astype(A.dtype)).reshape(z.shape)
+        step = towards(z, damping)
+        change = (A @ step.astype(A.dtype)).reshape(z.shape)
         length, found = 1.0, np.inf
         while length > 1e-8:
             found = m.loss_of(z + length * change)
@@ -393,14 +407,18 @@ def _settled(m: Canonical, at: Array, A: Array, free: NDArray[np.bool_], columns
                 break
             damping = min(1.0, max(100 * damping, 1e-8))
             continue
-        gained, value = value - found, found
-        grid = x.reshape(-1, K)
-        grid[columns] += (length * step / norms[:, None]).astype(x.dtype)
+        gained, x = value - found, moved(x, length * step)
         z = m.margins(x)
         value = m.loss_of(z)
         damping = damping / 100 if length == 1.0 else damping
         if gained <= 1e-19 * abs(value):
             break
+    for _ in range(POLISHES):  # f no longer tells points apart, but its slopes do
+        new = moved(x, towards(z, 0.0))
+        then = m.margins(new)
+        if not np.abs(slopes(then)).max(initial=0.0) < np.abs(slopes(z)).max(initial=0.0):
+            break
+        x, z = new, then
     return x
 
 

@@ -178,11 +178,7 @@ def test_the_strength_is_where_features_come_in() -> None:
         if share is None or found.penalty not in ("l1", "group_lasso") or found.ridge:
             continue
         upper, lower = found.bounds(np.zeros(found.model.size))
-        flat = "free features" in found.tags and any("collinear" in tag for tag in found.tags)
-        digits = (
-            1e-9 if flat else 1e-11
-        )  # the minimum in free features that are nearly the same leaves fewer digits of λ_max
-        held = upper - lower <= digits * found.at_zero
+        held = upper - lower <= 1e-11 * found.at_zero
         assert held == (share == 1.0), seed
         met[share] += 1
     assert min(met.values()) >= 5
