@@ -46,8 +46,10 @@ ACCURACIES = 1e-2, 1e-4, 1e-6
 DEFAULT, EPOCHS = "default", "shuffled"
 AFTER = 0, 2, 5, 10
 """Epochs before a phase acts, in sequences that are given in advance."""
-ENOUGH, LEAST, MOST = 0.2, 2, 10
-"""Seconds that the repeats of a run may take, and how many there are."""
+ENOUGH, LEAST, MOST, JUDGING = 0.5, 2, 15, 3
+"""Seconds that repeats may take, how many there are at least and at most, and at least where they judge."""
+RIVALS = 2
+"""Sequences that are compared with the default once more."""
 HOPELESS = 1.5
 """A sequence that takes so many times the least seconds at its first run is not repeated."""
 SLACK = 8.0
@@ -89,16 +91,27 @@ def sequences(problem: rs.Problem) -> dict[str, dict[str, Any]]:
     return found
 
 
-def seconds_of(instance: Instance, tol: float, arguments: Mapping[str, Any], cap: float) -> float:
-    """Seconds of the processor of one run; infinite where it does not certify the accuracy, or does not take the problem."""
+class Ran(NamedTuple):
+    """A run of a sequence."""
+
+    seconds: float
+    """Of the processor; infinite where the accuracy was not certified, or the problem is not taken."""
+    steps: tuple[object, ...] = ()
+    """What tells two runs apart: the phases that acted, epoch by epoch, and where they led."""
+
+
+def ran(instance: Instance, tol: float, arguments: Mapping[str, Any], cap: float) -> Ran:
+    """One run on a problem that nothing has touched."""
     problem = instance.problem()
     clock = time.process_time()
     try:
         result = rs.ExactProxRR(tol=tol, time_limit=cap, **arguments).solve(problem)
     except rs.InputError:  # a loss without a bound on its curvature has no epochs
-        return np.inf
+        return Ran(np.inf)
     taken = time.process_time() - clock
-    return taken if result.converged else np.inf
+    if not result.converged:
+        return Ran(np.inf)
+    return Ran(taken, (result.x.tobytes(), result.trace["gradients"].tobytes()))
 
 
 class Regret(NamedTuple):
@@ -126,23 +139,38 @@ class Regret(NamedTuple):
 
 
 def measured(entry: Entry, instance: Instance, tol: float) -> Regret:
-    """The least seconds of every sequence."""
+    """The best sequence is chosen by some runs, and compared with the default by others, in turns.
+
+    The least of twenty noisy times is too small: times that chose a sequence do not judge it. A sequence that
+    makes the same steps as the default is the default.
+    """
     ways = sequences(instance.problem())
-    first: dict[str, float] = {}
+    first: dict[str, Ran] = {}
     for name, arguments in ways.items():
-        cap = min(CAP, SLACK * min(first.values()) + 0.5) if first else CAP
-        first[name] = seconds_of(instance, tol, arguments, cap)
-    least = min(first.values())
-    kept = [
-        name for name in ways if first[name] <= HOPELESS * least or name == DEFAULT
-    ]  # fmt: skip
-    for _ in range(int(np.clip(ENOUGH / max(least, 1e-9), LEAST, MOST))):
-        for name in kept:
-            first[name] = min(first[name], seconds_of(instance, tol, ways[name], CAP))
-    best = min(first, key=lambda name: first[name])
+        least = min((run.seconds for run in first.values()), default=np.inf)
+        first[name] = ran(instance, tol, arguments, min(CAP, SLACK * least + 0.5))
+    same = first[DEFAULT].steps
+    others = {name: run.seconds for name, run in first.items() if not same or run.steps != same}
+    least = min(others.values(), default=np.inf)
+    near = [name for name in others if others[name] <= HOPELESS * least < np.inf]
+    for _ in range(_repeats(sum(others[name] for name in near))):
+        for name in near:
+            others[name] = min(others[name], ran(instance, tol, ways[name], CAP).seconds)
+    rivals = sorted(near, key=lambda name: others[name])[:RIVALS]
+    judged: dict[str, list[float]] = {name: [] for name in (DEFAULT, *rivals)}
+    for _ in range(_repeats(first[DEFAULT].seconds * len(judged), JUDGING)):
+        for name, times in judged.items():
+            times.append(ran(instance, tol, ways[name], CAP).seconds)
+    typical = {name: float(np.median(times)) for name, times in judged.items()}
+    best = min(typical, key=lambda name: typical[name])
     return Regret(
-        entry.name, entry.half, tol, first[DEFAULT], first[EPOCHS], first[best], best
+        entry.name, entry.half, tol, typical[DEFAULT], first[EPOCHS].seconds, typical[best], best
     )  # fmt: skip
+
+
+def _repeats(seconds: float, fewest: int = LEAST) -> int:
+    """How often runs that take so long together are repeated."""
+    return int(np.clip(ENOUGH / max(seconds, 1e-9), fewest, MOST))
 
 
 # --- peers -------------------------------------------------------------------------------------
