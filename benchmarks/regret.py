@@ -52,7 +52,7 @@ RIVALS = 2
 """Sequences that are compared with the default once more."""
 HOPELESS = 1.5
 """A sequence that takes so many times the least seconds at its first run is not repeated."""
-SLACK = 8.0
+SLACK = 4.0
 """A run is stopped after so many times the least seconds so far, by the clock of a machine that others use too."""
 CAP = 20.0
 """Seconds after which a run is stopped."""
