@@ -52,8 +52,8 @@ RIVALS = 2
 """Sequences that are compared with the default once more."""
 HOPELESS = 1.5
 """A sequence that takes so many times the least seconds at its first run is not repeated."""
-SLACK = 4.0
-"""A run is stopped after so many times the least seconds so far, by the clock of a machine that others use too."""
+SLACK, GRACE = 4.0, 0.05
+"""A run is stopped after so many times the least seconds so far, and some more, by the clock of a machine that others use too."""
 CAP = 20.0
 """Seconds after which a run is stopped."""
 HALF_DECADES = 26
@@ -148,7 +148,7 @@ def measured(entry: Entry, instance: Instance, tol: float) -> Regret:
     first: dict[str, Ran] = {}
     for name, arguments in ways.items():
         least = min((run.seconds for run in first.values()), default=np.inf)
-        first[name] = ran(instance, tol, arguments, min(CAP, SLACK * least + 0.5))
+        first[name] = ran(instance, tol, arguments, min(CAP, SLACK * least + GRACE))
     same = first[DEFAULT].steps
     others = {name: run.seconds for name, run in first.items() if not same or run.steps != same}
     least = min(others.values(), default=np.inf)
@@ -157,6 +157,8 @@ def measured(entry: Entry, instance: Instance, tol: float) -> Regret:
         for name in near:
             others[name] = min(others[name], ran(instance, tol, ways[name], CAP).seconds)
     rivals = sorted(near, key=lambda name: others[name])[:RIVALS]
+    if EPOCHS in near and EPOCHS not in rivals:
+        rivals.append(EPOCHS)
     judged: dict[str, list[float]] = {name: [] for name in (DEFAULT, *rivals)}
     for _ in range(_repeats(first[DEFAULT].seconds * len(judged), JUDGING)):
         for name, times in judged.items():
@@ -164,7 +166,7 @@ def measured(entry: Entry, instance: Instance, tol: float) -> Regret:
     typical = {name: float(np.median(times)) for name, times in judged.items()}
     best = min(typical, key=lambda name: typical[name])
     return Regret(
-        entry.name, entry.half, tol, typical[DEFAULT], first[EPOCHS].seconds, typical[best], best
+        entry.name, entry.half, tol, typical[DEFAULT], typical.get(EPOCHS, first[EPOCHS].seconds), typical[best], best
     )  # fmt: skip
 
 

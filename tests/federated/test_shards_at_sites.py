@@ -124,14 +124,12 @@ def test_a_shard_that_changes_at_a_site_ends_the_run(homes: list[Path], how: str
             os.truncate(victim, 100)
         elif how == "removed":
             victim.unlink()
-        else:
-            content = bytearray(victim.read_bytes())
-            content[-2] ^= 3
-            victim.write_bytes(content)
+        else:  # the same bytes for the reply of each site: two flips would undo each other
+            victim.write_bytes(content[:-2] + bytes([content[-2] ^ 3]) + content[-1:])
 
+    content = victim.read_bytes()
     sources: list[Any] = [Site(homes[0]), Site(homes[1], name="south")]
     for data in (homes[1], lambda: open_shards(homes[1], memory=FEW)):
-        content = victim.read_bytes() if victim.exists() else b""
         sources[1] = Site(data, name="south")
         sites = Sites(sources, penalty=PENALTY, watch=spoil)
         with pytest.raises(ClientError, match=r"south\): .*00004.values.npy"):
