@@ -23,12 +23,13 @@ from benchmarks.instances import Instance, LossName, PenaltyName, largest_streng
 from benchmarks.random_problems import random_problem
 from benchmarks.reported import REPORTED
 
-__all__ = ["CORPUS", "Entry", "random_problem"]
+__all__ = ["CORPUS", "FRESH", "PRACTICE", "Entry", "random_problem"]
 
 HALVES_SEED = (
     2022  # of the split into halves; a name alone decides, so that new names move no other
 )
 FRESH_PROBLEMS = 12  # of the part that is drawn anew with each version
+PRACTICE_PROBLEMS = 30  # of the same kinds, to tune on
 RIDGE_SHARE = 0.1  # λ2 of an elastic net over its λ1, columns having length 1
 
 SHORT: dict[str, LossName | GlmName] = {
@@ -294,22 +295,22 @@ def _corpus() -> dict[str, Entry]:
     return found
 
 
-def _fresh() -> dict[str, Entry]:
-    """The third part: lines of text, images and expression whose sizes, seeds and shares the version decides.
-
-    A new release has new problems, so that no constant can have been tuned on them.
-    """
+def drawn(key: str, count: int, part: Part) -> dict[str, Entry]:
+    """Lines of text, images and expression whose sizes, seeds and shares a key decides."""
     found: dict[str, Entry] = {}
-    rng = np.random.default_rng(list(rs.__version__.encode()))
-    for number in range(FRESH_PROBLEMS):
+    rng = np.random.default_rng(list(key.encode()))
+    for number in range(count):
         kind = ("text", "images", "genes")[number % 3]
         loss = str(rng.choice(["log", "hinge"]))
         penalty = str(rng.choice(["l1", "en", "l2"]))
         share, seed = float(rng.choice([0.1, 0.01, 0.001])), int(rng.integers(1 << 30))
         line = f"{kind} {seed}, {loss}, {penalty}, {share:g}, b"
-        found[line] = Entry(line, "large", partial(composed, line, line), "fresh")
+        found[line] = Entry(line, "large", partial(composed, line, line), part)
     return found
 
 
 CORPUS = _corpus()
-FRESH = _fresh()
+PRACTICE = drawn("practice", PRACTICE_PROBLEMS, "tuning")
+"""Problems of the same kinds as the fresh ones, on which constants may be tuned."""
+FRESH = drawn(rs.__version__, FRESH_PROBLEMS, "fresh")
+"""A new release has new problems, so that no constant can have been tuned on them."""

@@ -10,8 +10,8 @@ A run makes a fresh problem; making it is not timed. With ``--peers`` the solver
 ``benchmarks.profile``, from raw arrays to the answer, at the loosest of their tolerances that truly gives the accuracy.
 
 The problems: of the corpus (``--corpus``, every ``--sample``-th), those named in a hostile test (``--named``), real text, images and
-gene expression (``--real``, see ``benchmarks.real_sets``), or the part of the corpus that is drawn anew with each version
-(``--fresh``).
+gene expression (``--real``, see ``benchmarks.real_sets``), the part of the corpus that is drawn anew with each version
+(``--fresh``), or problems of the same kinds to tune on (``--practice``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import numpy as np
 
 import reshuffle as rs
 from benchmarks.canonical import canonical
-from benchmarks.corpus import CORPUS, FRESH, Entry
+from benchmarks.corpus import CORPUS, FRESH, PRACTICE, Entry
 from benchmarks.instances import Instance
 from benchmarks.profile_solvers import OWN, contestants
 from benchmarks.regret_problems import NAMED, real_entries
@@ -258,12 +258,14 @@ def _over(seconds: float, others: float) -> str:
     return f"{seconds / others:.2f}" if others < np.inf else "-"
 
 
-def entries(corpus: bool, named: bool, real: bool, fresh: bool) -> Iterator[Entry]:
+def entries(corpus: bool, named: bool, real: bool, fresh: bool, practice: bool) -> Iterator[Entry]:
     """The problems that are asked for."""
     if corpus:
         yield from CORPUS.values()
     if fresh:
         yield from FRESH.values()
+    if practice:
+        yield from PRACTICE.values()
     if named:
         yield from NAMED.values()
     if real:
@@ -303,6 +305,7 @@ def _in_processes(
 @click.command()
 @click.option("--corpus", is_flag=True, help="The problems of the corpus.")
 @click.option("--fresh", is_flag=True, help="The part of it that is drawn anew with each version.")
+@click.option("--practice", is_flag=True, help="Problems of the same kinds to tune on.")
 @click.option("--named", is_flag=True, help="Problems named by a hostile test.")
 @click.option("--real", is_flag=True, help="Real text, images and gene expression.")
 @click.option("--only", default="", help="Problems whose name has this in it.")
@@ -314,11 +317,11 @@ def _in_processes(
 @click.option("--peers", is_flag=True, help="Time other projects' solvers too.")
 @click.option("--csv", "path", type=click.Path(path_type=Path), help="A file to append to.")
 def main(
-    corpus: bool, fresh: bool, named: bool, real: bool, only: str, half: str | None, sample: int, jobs: int,
+    corpus: bool, fresh: bool, practice: bool, named: bool, real: bool, only: str, half: str | None, sample: int, jobs: int,
     peers: bool, path: Path | None,
 ) -> None:  # fmt: skip
     """Measure the regret, problem by problem."""
-    chosen = [e for e in entries(corpus, named, real, fresh) if only in e.name and half in (None, e.half)]  # fmt: skip
+    chosen = [e for e in entries(corpus, named, real, fresh, practice) if only in e.name and half in (None, e.half)]  # fmt: skip
     found: list[Regret] = []
     work = partial(_of_entry, chosen[::sample], peers)
     print("| problem | accuracy | ms | over epochs alone | regret | best sequence (ms) | over the best peer | peer (ms) |")  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.corpus import Entry, Part
 from benchmarks.corpus_data import signs, standardised
-from benchmarks.instances import Instance, largest_strength
+from benchmarks.instances import Instance, LossName, largest_strength
 from benchmarks.real_sets import SOURCES, available, commands, load
 
 
@@ -19,7 +19,7 @@ def _placed(name: str, part: Part, build: Callable[[], Instance]) -> Entry:
     return Entry(name, "large", build, part)
 
 
-# --- sets of a hostile test --------------------------------------------------------------------
+# --- sets of a hostile test, and tall tables ---------------------------------------------------
 
 
 def _logistic_ridge(seed: int) -> Instance:
@@ -53,6 +53,19 @@ def _wide_ridge(rows: int, features: int) -> Instance:
     return Instance(name="", X=X, y=y, loss="squared", penalty="l2", l2=1.0 / rows)
 
 
+def _tall(loss: LossName, rows: int, features: int, common: float, share: float) -> Instance:
+    """A table whose columns share a factor (a part ``common`` of their variance), with ten that matter."""
+    rng = np.random.default_rng(features)
+    X = np.sqrt(1.0 - common) * rng.standard_normal((rows, features))
+    X += np.sqrt(common) * rng.standard_normal((rows, 1))
+    z = X[:, :10] @ rng.standard_normal(10) + rng.logistic(size=rows)
+    y = z if loss == "huber" else signs(z > np.quantile(z, 0.8))
+    found = Instance(name="", X=X, y=y, loss=loss, penalty="l1", intercept=True)
+    return found.with_(l1=share * largest_strength(found))
+
+
+# --- all of them -------------------------------------------------------------------------------
+
 NAMED = {
     entry.name: entry
     for entry in (
@@ -62,6 +75,26 @@ NAMED = {
         _placed("ridge regression, 5,000 x 500", "held-out", partial(_ridge, 0)),
         _placed("wide ridge, 200 x 400", "tuning", partial(_wide_ridge, 200, 400)),
         _placed("wide ridge, 500 x 5,000", "held-out", partial(_wide_ridge, 500, 5_000)),
+        _placed(
+            "tall, log, 60,000 x 60, 0.1",
+            "tuning",
+            partial(_tall, "logistic", 60_000, 60, 0.0, 0.1),
+        ),
+        _placed(
+            "tall, log, 20,000 x 300, 0.1",
+            "tuning",
+            partial(_tall, "logistic", 20_000, 300, 0.6, 0.1),
+        ),
+        _placed(
+            "tall, huber, 8,000 x 1,000, 0.3",
+            "tuning",
+            partial(_tall, "huber", 8_000, 1_000, 0.3, 0.3),
+        ),
+        _placed(
+            "tall, hinge, 4,000 x 800, 0.05",
+            "tuning",
+            partial(_tall, "squared_hinge", 4_000, 800, 0.9, 0.05),
+        ),
     )
 }
 
