@@ -42,7 +42,7 @@ WIDEST = 150
 STRONG = 25.0
 """ψ counts as strong if the gradient at zero is at most this many times its strength; see benchmarks/NOTES.md."""
 TALL = 2
-"""With more rows than this for each feature, an epoch over the rows costs less than a model."""
+"""With more rows than this for each feature, an epoch over sparse rows, or with several outputs, costs less than a model."""
 LIGHT = 6e5
 """The most nanoseconds of a light Newton step: the few steps needed take as long as twenty epochs on such a set and their certificates."""
 UNITS = 1000
@@ -89,13 +89,14 @@ def is_light(problem: FiniteSum) -> TypeGuard[Problem]:
 
 
 def is_strongly_held(problem: FiniteSum) -> TypeGuard[Problem]:
-    """Whether all steps are Newton's on a wide set that is not small, because ψ will hold most features at zero.
+    """Whether all steps are Newton's on a set that is not small, because ψ will hold most features at zero.
 
-    It does if no gradient at zero exceeds its strength more than ``STRONG`` times (λ ≥ λ_max/25 for ℓ1): models then
-    have a few hundred features, found by their own working sets. With smaller strengths epochs find them sooner.
+    It does if no gradient exceeds its strength more than ``STRONG`` times where only the intercept has been fitted (λ ≥ λ_max/25
+    for ℓ1): models then have a few hundred features, found by their own working sets. With smaller strengths epochs find them
+    sooner.
     """
     fit = problem.datafit
-    if fit is None or fit.n > TALL * fit.features:
+    if fit is None or not (_passes_are_cheap(fit) or fit.n <= TALL * fit.features):
         return False
     if fit.outputs and fit.n * prod(fit.outputs) > UNITS:
         return False
@@ -104,8 +105,15 @@ def is_strongly_held(problem: FiniteSum) -> TypeGuard[Problem]:
     held = ability(problem.penalty, "holds_at_zero")
     if held is None or not can_finish(problem):
         return False
-    g = fit.gradient(np.zeros(fit.shape), 1.0 / fit.n)[: fit.features]
-    return bool(np.all(held(g, STRONG)))
+    g = fit.gradient(np.zeros(fit.shape), 1.0 / fit.n)
+    if fit.bias and not fit.outputs:  # all rows have about the same curvature at zero
+        g[:-1] -= g[-1] * fit.column_means()
+    return bool(np.all(held(g[: fit.features], STRONG)))
+
+
+def _passes_are_cheap(fit: Datafit) -> bool:
+    """Whether the passes of a Newton step cost much less than epochs: dense rows are read in storage order several at a time."""
+    return fit.rows.dense and not fit.outputs
 
 
 class CompiledNewton:
