@@ -8,6 +8,7 @@ epoch. If too many iterations seem to be left, the chooser compares the phases a
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 FIRST_ITERATIONS, ITERATIONS_PER_DIGIT = 6.0, 3.0
 """The expected iterations of a run: a constant, and a number for each decimal digit of accuracy."""
+FEWEST_AT_ALL = 4.0
+"""Iterations that a run takes however well-conditioned the problem is: the losses are not quadratics."""
 SHARED = 4.0
 """The expected iterations are multiplied by this if all classes share one block, taken at zero: measured on ten classes of images."""
 NEWTON_STEPS = 3.0
@@ -77,7 +80,9 @@ class LBFGS(Phase):
             late = view.led_by_lbfgs and spent > NEWTON_STEPS * view.newton_cost
             return np.inf if late else view.state.newton.iterations / FEWEST
         lbfgs, expected = _descent(view.run), FIRST_ITERATIONS + ITERATIONS_PER_DIGIT * view.digits
-        return expected * (1.0 if lbfgs.one_output or lbfgs.has_blocks else SHARED) / FEWEST
+        if lbfgs.one_output:
+            return min(expected, _iterations_on_sparse_rows(view)) / FEWEST
+        return expected * (1.0 if lbfgs.has_blocks else SHARED) / FEWEST
 
     def step(self, view: View) -> Outcome:
         """One call. It makes all features active, because epochs may have left out columns without an entry."""
@@ -108,14 +113,30 @@ class LBFGS(Phase):
         return Outcome(new, gradients, step=view.step, made=found.iterations)
 
     def _worth(self, view: View) -> float:
-        """The most iterations that may be left: those of a call, or those that cost as much as Newton steps."""
-        others = [NEWTON_STEPS * view.newton_cost]
+        """The most iterations that may be left: those of a call, or those that cost as much as epochs or Newton steps."""
+        others = [NEWTON_STEPS * view.newton_cost, view.work_left]
         others += [
             phase.cost(view) * phase.steps_left(view)
             for phase in view.run.phases
             if isinstance(phase, NewtonKernel)
         ]
         return min(LONGEST, FEWEST * min(others) / self.cost(view))
+
+
+def _iterations_on_sparse_rows(view: View) -> float:
+    """Iterations to the wanted accuracy as for conjugate gradients, each of which leaves ((√κ - 1)/(√κ + 1))² of P(x) - P*.
+
+    Columns of sparse rows hardly overlap, so κ is little more than 1 + max_j ∂²f/∂x_j²/μ. Nothing is known of dense rows.
+    """
+    problem = view.model
+    fit = problem.datafit
+    if fit.rows.dense:
+        return np.inf
+    steepest = fit.loss.curvature * float(np.max(fit.column_squares))
+    root = sqrt(1.0 + steepest / problem.strong_convexity)
+    if not root > 1.0:
+        return FEWEST_AT_ALL
+    return FEWEST_AT_ALL + view.digits * log(10.0) / (2.0 * log((root + 1.0) / (root - 1.0)))
 
 
 def _descent(run: RunContext) -> QuasiNewton:
