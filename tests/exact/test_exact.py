@@ -291,10 +291,10 @@ def test_float32_data_gives_the_float64_model() -> None:
 
 
 def test_newton_steps_square_the_accuracy() -> None:
-    """The movement is √1000 times the due one, so that the accuracy is 1e-3: one squaring from 1e-6."""
-    monitor = MovementMonitor(due=1e-3, moves=(np.inf, np.inf, np.inf, np.sqrt(1e3) * 1e-3))
+    """The movement is √1000 times that of the goal, so that the accuracy is 1e-3: one squaring from 1e-6."""
+    monitor = MovementMonitor(goal=1e-3, moves=(np.inf, np.inf, np.inf, np.sqrt(1e3) * 1e-3))
     assert monitor.squarings(1e-6) == pytest.approx(1.0)
     assert monitor._replace(moves=(1e-3,) * 4).squarings(1e-6) == 0.0
-    assert monitor._replace(due=np.inf).squarings(1e-6) == np.inf
+    assert monitor._replace(goal=np.inf).squarings(1e-6) == np.inf
     assert monitor.squarings(0.0) == np.inf
     assert monitor._replace(moves=(10.0,) * 4).squarings(1e-6) == np.inf

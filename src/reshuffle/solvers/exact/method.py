@@ -13,8 +13,10 @@ from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.objective import Array
 from reshuffle.solvers.certificate import Gap, Proof, certificate_of
+from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.accelerated import CHECKED
 from reshuffle.solvers.exact.chooser import choose
+from reshuffle.solvers.exact.movement_monitor import SQUARE, MovementMonitor
 from reshuffle.solvers.exact.newton_bound import is_separable
 from reshuffle.solvers.exact.newton_on_disk import DiskHessian, NewtonOnDisk, leaves_the_disk
 from reshuffle.solvers.exact.newton_steps import can_finish
@@ -22,6 +24,7 @@ from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.point import Point
 from reshuffle.solvers.exact.review import certify
 from reshuffle.solvers.exact.sample_start import SampleStart, sample_start
+from reshuffle.solvers.exact.shuffled import ShuffledEpoch
 from reshuffle.solvers.exact.state import ExactState
 from reshuffle.solvers.exact.view import RunContext, View
 from reshuffle.solvers.exact.working_sets import WorkingSets
@@ -40,6 +43,8 @@ SAFETY = 0.5
 AGAIN = 0.5
 """With a ridge on several outputs a certificate is also due when the movement has fallen to this share since the last one: it
 costs less than half an epoch there, and two of them tell how fast the gap falls."""
+CERTIFICATES = 8.0
+"""A step that costs more than this many certificates is made only after one has shown that it is needed: then they add an eighth."""
 LONGEST_WAIT = 25
 """The most epochs between two certificates; certificates are then a few per cent of the work."""
 
@@ -55,6 +60,7 @@ class ExactMethod(Method):
     ) -> None:
         problem = table.problem
         self.problem, self.solver = problem, solver
+        self._last: tuple[ExactState, int, Phase] | None = None
         fit = problem.datafit
         proves = any(phase.proves for phase in phases) and not (fit is not None and fit.on_disk)
         measure = certificate_of(problem)
@@ -113,8 +119,13 @@ class ExactMethod(Method):
         nowhere, none = np.empty((0, *x0.shape[1:])), dict.fromkeys(self.run.names, 0)
         return ExactState(
             point, Point(x0.copy()), active, begin.table, g, q, made=none, ahead=nowhere,
-            warm=cold(self.problem),
+            warm=cold(self.problem), monitor=MovementMonitor(power=self._power),
         )  # fmt: skip
+
+    @property
+    def _power(self) -> float:
+        """The power of the movement that the certificate falls like: 1 without strong convexity, where the dual point lags behind."""
+        return SQUARE if self.problem.strong_convexity > 0.0 else 1.0
 
     def _slopes_at(self, point: Point) -> tuple[Array, Array]:
         """Slopes and their mean gradient; the same pass computes the Hessian if the first step on disk will need it."""
@@ -133,7 +144,7 @@ class ExactMethod(Method):
     def advance(self, state: ExactState, epoch: int, step: float) -> Epoch:
         """Chooses and makes a step of the next phase."""
         view = View(self.run, state, epoch, step)
-        phase = choose(view, view.acting)
+        phase = self._chosen(view)
         done = self._made(phase, view)
         made = {**state.made, phase.name: state.made[phase.name] + done.made}
         new = replace(done.state, made=made)
@@ -167,7 +178,25 @@ class ExactMethod(Method):
         again = (
             AGAIN * monitor.at if self.run.has_outputs_with_ridge and monitor.at < np.inf else 0.0
         )
-        return monitor.moves[-1] <= max(monitor.due, again) or epoch % LONGEST_WAIT == 0
+        if monitor.moves[-1] <= max(monitor.due, again) or epoch % LONGEST_WAIT == 0:
+            return True
+        if not monitor.may_have_reached(self.solver.tol):
+            return False
+        view = View(self.run, state, epoch, self.schedule(epoch))
+        return self._is_costly(self._chosen(view), view)
+
+    def _chosen(self, view: View) -> Phase:
+        """The phase of the next step, which is chosen once for each state."""
+        if self._last is None or self._last[0] is not view.state or self._last[1] != view.epoch:
+            self._last = view.state, view.epoch, choose(view, view.acting)
+        return self._last[2]
+
+    def _is_costly(self, phase: Phase, view: View) -> bool:
+        """Whether a step of the phase costs much more than a certificate, which may show that it is not needed."""
+        fit = view.part.problem.datafit
+        if fit is None or fit.on_disk or phase.name == ShuffledEpoch.name:
+            return False
+        return phase.cost(view) > CERTIFICATES * costs.passes(fit, 1.0)
 
     def certify(self, state: ExactState) -> Check:
         return certify(self.run, state)

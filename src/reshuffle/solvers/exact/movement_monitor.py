@@ -23,7 +23,9 @@ NEVER = -1.0
 USUAL = 0.4
 """An epoch usually leaves this share of the movement, as measured on the sets of benchmarks/cases.py."""
 SLOWEST = 0.9
-"""If an epoch leaves more than this share of the movement, epochs make no progress."""
+"""If an epoch leaves more than this share of the movement, epochs make no progress, unless few of them are left."""
+NEARBY = 8.0
+"""The most epochs that count as few."""
 SQUARE = 2.0
 """The power of the movement that a certificate falls like if its dual point does not lag behind."""
 STEEPEST = 4.0
@@ -41,6 +43,10 @@ class MovementMonitor(NamedTuple):
     """The step is the default one times this."""
     due: float = np.inf
     """The movement below which a certificate is due."""
+    goal: float = np.inf
+    """The movement at which the wanted accuracy is expected."""
+    power: float = SQUARE
+    """The power of the movement that the certificate falls like: as theory has it, then as the last two certificates had it."""
     seen: float = np.inf
     """The last objective that was computed."""
     review: float = np.inf
@@ -70,50 +76,60 @@ class MovementMonitor(NamedTuple):
         return np.array([*self[:-1], *self.moves])
 
     def left(self) -> float:
-        """Epochs until a certificate is due, if the movement continues to fall at its present rate.
+        """Epochs until the wanted accuracy, if the movement continues to fall at its present rate.
 
         0 if nothing is known yet, infinite if the movement does not fall.
         """
-        known = [move for move in self.moves if move < np.inf]
-        if known and known[-1] == 0.0:
+        moved = self.moves[-1]
+        if moved == 0.0:
             return np.inf
-        if not known or self.due == np.inf:
+        if moved == np.inf or self.goal == np.inf:
             return 0.0
-        if not known[-1] > self.due:
+        if not moved > self.goal:
             return 1.0
-        if not self.due > 0:
+        if not self.goal > 0:
             return np.inf
         rate = self.falls()
-        return float(np.log(known[-1] / self.due) / -np.log(rate)) if rate < SLOWEST else np.inf
+        if not rate < 1.0:
+            return np.inf
+        left = float(np.log(moved / self.goal) / -np.log(rate))
+        return left if rate < SLOWEST or left <= NEARBY else np.inf
 
     def falls(self) -> float:
         """The share of the movement that one more epoch leaves.
 
         A longer step moves x farther, which says nothing about progress. While it is on trial, only its own epochs are
-        compared; until there are two of them, the rate of the step before is taken.
+        compared; until there are two of them, the rate of the step before is taken. Nor does it say anything
+        that x moves farther where the run has just begun or features have come back.
         """
         known = [move for move in self.moves if move < np.inf]
         if 0.0 < self.rate < np.inf:
             known = known[-int(self.calm) :] if self.calm >= 2.0 else []
             if not known:
                 return float(self.rate ** (1.0 / TRIED))
+        elif self.calm <= 1.0 and len(known) > 1 and known[-1] > known[-2]:
+            known = known[:-1]
         fell = known[-1] / known[0] if len(known) > 1 and known[0] > 0 else USUAL
         return float(fell ** (1.0 / max(len(known) - 1, 1)))
 
     def squarings(self, tol: float) -> float:
-        """How often the accuracy has to be squared until a certificate of ``tol`` is due.
-
-        Accuracy falls like the square of the movement. Infinite if nothing is known.
-        """
-        if not (0.0 < self.due < np.inf and 0.0 < tol < 1.0):
+        """How often the accuracy that is expected now has to be squared until it is ``tol``; infinite if nothing is known."""
+        if not (0.0 < self.goal < np.inf and 0.0 < tol < 1.0):
             return np.inf
-        now = tol * (self.moves[-1] / self.due) ** 2
+        now = tol * (self.moves[-1] / self.goal) ** self.power
         return float(np.log2(max(np.log(tol) / np.log(now), 1.0))) if now < 1.0 else np.inf
+
+    def may_have_reached(self, tol: float) -> bool:
+        """Whether epochs may have reached ``tol`` unseen: no certificate was computed, or the last one has since fallen like the square of the movement."""
+        if self.checked == np.inf:
+            return self.moves[-1] < np.inf
+        return self.checked * (self.moves[-1] / self.at) ** SQUARE <= tol
 
     @property
     def at_rest(self) -> bool:
         """Whether the movement is zero, or so small that a certificate is due."""
-        return self.moves[-1] == 0.0 or self.left() == 1.0
+        moved = self.moves[-1]
+        return moved == 0.0 or (moved < np.inf and not moved > self.due and self.due < np.inf)
 
     def moved(self, distance: float) -> MovementMonitor:
         """The numbers after a step that is not an epoch and moved x this far."""
@@ -128,17 +144,18 @@ class MovementMonitor(NamedTuple):
 
         The certificate falls like the movement if the dual point lags behind, otherwise like its square, and up to the
         power ``steepest`` if x moves along flat directions, in which the gradient is small; the last two certificates show
-        which. After the first certificate the square is assumed.
+        which. The second certificate is due where the square would have it, so that it does not come too late.
         """
-        moved, power = self.moves[-1], SQUARE
+        moved, soon, power = self.moves[-1], SQUARE, self.power
         if not value < np.inf:  # there is no bound yet
             return self
         if not (0 < value and 0 < moved < np.inf):
-            return self._replace(due=np.inf)
+            return self._replace(due=np.inf, goal=np.inf)
         if self.checked > value and self.at > moved and self.checked < np.inf:
             power = min(max(np.log(self.checked / value) / np.log(self.at / moved), 1.0), steepest)
-        due = moved * (1.5 * tol / value) ** (1.0 / power)
-        return self._replace(due=due, checked=value, at=moved)
+            soon = power
+        due, goal = (moved * (1.5 * tol / value) ** (1.0 / each) for each in (soon, power))
+        return self._replace(due=due, goal=goal, power=power, checked=value, at=moved)
 
     def shortened(self, most: float) -> MovementMonitor:
         """The numbers after an undone epoch: half the step, with a factor of at most ``most``."""
@@ -155,8 +172,8 @@ class MovementMonitor(NamedTuple):
             change = 2.0 if objective < self.seen else 0.5
         factor = min(self.factor * change, max(LONGEST, self.factor))
         return MovementMonitor(
-            factor, self.due, objective, self.review, self.rarity, checked=self.checked, at=self.at
-        )
+            factor, self.due, self.goal, self.power, objective, self.review, self.rarity, checked=self.checked, at=self.at
+        )  # fmt: skip
 
     def after(self, moved: float, tol: float, longest: float) -> MovementMonitor:
         """The numbers after one more epoch with this movement, and with the step that it suggests.
@@ -165,7 +182,10 @@ class MovementMonitor(NamedTuple):
         ill-conditioned rather than noisy: a step of twice the length (up to the factor
         ``longest``) is tried, and kept if the movement then falls faster.
         """
-        due = moved * np.sqrt(10.0 * tol) if self.due == np.inf else self.due
+        due, goal = (
+            moved * (10.0 * tol) ** (1.0 / power) if known == np.inf else known
+            for known, power in ((self.due, SQUARE), (self.goal, self.power))
+        )
         review = moved * self.rarity if self.review == np.inf else self.review
         factor, calm, rate = self.factor, self.calm + 1.0, self.rate
         if calm > TRIED and 0 < self.moves[-TRIED] < np.inf:
@@ -178,6 +198,7 @@ class MovementMonitor(NamedTuple):
         return self._replace(
             factor=factor,
             due=due,
+            goal=goal,
             review=review,
             calm=calm,
             rate=rate,

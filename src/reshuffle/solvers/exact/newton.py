@@ -107,7 +107,7 @@ class Newton(Phase):
         if quadratic:
             needed = 1.0
         else:
-            squarings = max(monitor.squarings(view.run.solver.tol), 1.0)
+            squarings = max(np.ceil(monitor.squarings(view.run.solver.tol)), 1.0)
             needed = NEEDED if self._rivalled(view) else min(NEEDED, squarings)
             needed = max(needed - PROVING * view.run.needs_proof, 1.0)
         return min(needed, super().steps_left(view)) if self._replaces_cg(view) else needed

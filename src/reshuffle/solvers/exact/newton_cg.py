@@ -38,8 +38,8 @@ SAME_FACE = 0.05
 """If an epoch changes more than this share of the coordinates, the face is not the final one and steps on it are wasted."""
 ANY_FACE = 0.2
 """``SAME_FACE`` if epochs make no progress: a step then gains more than the epochs that would settle the face."""
-STEADY = 0.75
-"""If an epoch leaves more than this share of the movement, steps on the face take less time than epochs."""
+GAIN = 50.0
+"""The factor by which a step on the face usually reduces the movement: it replaces the epochs that would do the same."""
 VISIBLE = 1e-7
 """The smallest tolerance whose square is still visible in P; below it the gain of a second step would be rounding."""
 WORTH = 0.5
@@ -69,7 +69,8 @@ class NewtonCG(Phase):
     def ready(self, view: View) -> bool:
         """True if epochs converge slowly and have found the features that matter; once begun, steps and epochs alternate."""
         begun = view.second_order_steps > 0
-        slow = view.warm or view.state.monitor.falls() > STEADY
+        epochs = self.cost(view) / view.epoch_cost
+        slow = view.warm or view.state.monitor.falls() ** epochs > 1.0 / GAIN
         found = view.epoch >= (SETTLED if view.warm else FOUND)
         most = SAME_FACE if view.epochs_left < np.inf else ANY_FACE
         same = view.state.newton.changed <= most
