@@ -259,17 +259,17 @@ def _over(seconds: float, others: float) -> str:
 
 
 def entries(corpus: bool, named: bool, real: bool, fresh: bool, practice: bool) -> Iterator[Entry]:
-    """The problems that are asked for."""
+    """The problems that are asked for, with the longest first: several processes then end at about the same time."""
+    if real:
+        yield from real_entries().values()
+    if named:
+        yield from NAMED.values()
     if corpus:
         yield from CORPUS.values()
     if fresh:
         yield from FRESH.values()
     if practice:
         yield from PRACTICE.values()
-    if named:
-        yield from NAMED.values()
-    if real:
-        yield from real_entries().values()
 
 
 def _of_entry(chosen: Sequence[Entry], peers: bool, number: int) -> list[Regret]:

@@ -108,6 +108,7 @@ class LBFGS(Phase):
         new = replace(
             view.state, point=point, active=run.sets.everything, table=run.table.table(at.slopes),
             g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, newton=newton,
+            monitor=view.state.monitor.elsewhere(),
         )  # fmt: skip
         gradients = found.passes * run.problem.n
         return Outcome(new, gradients, step=view.step, made=found.iterations)

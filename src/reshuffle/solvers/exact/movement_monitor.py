@@ -43,10 +43,6 @@ class MovementMonitor(NamedTuple):
     """The step is the default one times this."""
     due: float = np.inf
     """The movement below which a certificate is due."""
-    goal: float = np.inf
-    """The movement at which the wanted accuracy is expected."""
-    power: float = SQUARE
-    """The power of the movement that the certificate falls like: as theory has it, then as the last two certificates had it."""
     seen: float = np.inf
     """The last objective that was computed."""
     review: float = np.inf
@@ -62,6 +58,12 @@ class MovementMonitor(NamedTuple):
     """The last certificate."""
     at: float = np.inf
     """The movement when the last certificate was computed."""
+    goal: float = np.inf
+    """The movement at which the wanted accuracy is expected."""
+    power: float = SQUARE
+    """The power of the movement that the certificate falls like: as theory has it, then as the last two certificates had it."""
+    since: float = 0.0
+    """Epochs since the start of the run, or since a step of another phase."""
     moves: tuple[float, ...] = (np.inf,) * WINDOW
     """‖x_{t+1} - x_t‖ of past epochs."""
 
@@ -98,11 +100,14 @@ class MovementMonitor(NamedTuple):
     def falls(self) -> float:
         """The share of the movement that one more epoch leaves.
 
-        A longer step moves x farther, which says nothing about progress. While it is on trial, only its own epochs are
-        compared; until there are two of them, the rate of the step before is taken. Nor does it say anything
+        Only epochs of the same kind are compared. After a step of another phase, and while a longer step is on trial, these are the
+        epochs since then; until there are two of them, the rate of those before is taken. Nor does it say anything
         that x moves farther where the run has just begun or features have come back.
         """
         known = [move for move in self.moves if move < np.inf]
+        if 0.0 < self.since < len(known):
+            count = int(self.since)
+            known = known[-count:] if count > 1 else known[:-1]
         if 0.0 < self.rate < np.inf:
             known = known[-int(self.calm) :] if self.calm >= 2.0 else []
             if not known:
@@ -123,7 +128,7 @@ class MovementMonitor(NamedTuple):
         """Whether epochs may have reached ``tol`` unseen: no certificate was computed, or the last one has since fallen like the square of the movement."""
         if self.checked == np.inf:
             return self.moves[-1] < np.inf
-        return self.checked * (self.moves[-1] / self.at) ** SQUARE <= tol
+        return bool(self.checked * (self.moves[-1] / self.at) ** SQUARE <= tol)
 
     @property
     def at_rest(self) -> bool:
@@ -134,6 +139,10 @@ class MovementMonitor(NamedTuple):
     def moved(self, distance: float) -> MovementMonitor:
         """The numbers after a step that is not an epoch and moved x this far."""
         return self._replace(moves=(*self.moves[1:], distance))
+
+    def elsewhere(self) -> MovementMonitor:
+        """The numbers after a step of another phase, which moved x in its own way."""
+        return self._replace(since=0.0, calm=min(self.calm, 0.0))
 
     def unsettled(self) -> MovementMonitor:
         """The numbers after the active features changed."""
@@ -151,7 +160,8 @@ class MovementMonitor(NamedTuple):
             return self
         if not (0 < value and 0 < moved < np.inf):
             return self._replace(due=np.inf, goal=np.inf)
-        if self.checked > value and self.at > moved and self.checked < np.inf:
+        between = 0.0 < self.since and self.checked < np.inf
+        if between and self.checked > value and self.at > moved:
             power = min(max(np.log(self.checked / value) / np.log(self.at / moved), 1.0), steepest)
             soon = power
         due, goal = (moved * (1.5 * tol / value) ** (1.0 / each) for each in (soon, power))
@@ -172,7 +182,7 @@ class MovementMonitor(NamedTuple):
             change = 2.0 if objective < self.seen else 0.5
         factor = min(self.factor * change, max(LONGEST, self.factor))
         return MovementMonitor(
-            factor, self.due, self.goal, self.power, objective, self.review, self.rarity, checked=self.checked, at=self.at
+            factor, self.due, objective, self.review, self.rarity, checked=self.checked, at=self.at, goal=self.goal, power=self.power
         )  # fmt: skip
 
     def after(self, moved: float, tol: float, longest: float) -> MovementMonitor:
@@ -182,8 +192,12 @@ class MovementMonitor(NamedTuple):
         ill-conditioned rather than noisy: a step of twice the length (up to the factor
         ``longest``) is tried, and kept if the movement then falls faster.
         """
+        scale, at = 1.0, self.at
+        if self.since == 0.0 and at == self.moves[-1] < np.inf:
+            # the last certificate followed a step of another phase, and belongs to the movement that an epoch there would have made
+            scale, at = moved / (self.falls() * self.moves[-1]), moved / self.falls()
         due, goal = (
-            moved * (10.0 * tol) ** (1.0 / power) if known == np.inf else known
+            moved * (10.0 * tol) ** (1.0 / power) if known == np.inf else scale * known
             for known, power in ((self.due, SQUARE), (self.goal, self.power))
         )
         review = moved * self.rarity if self.review == np.inf else self.review
@@ -202,5 +216,7 @@ class MovementMonitor(NamedTuple):
             review=review,
             calm=calm,
             rate=rate,
+            at=at,
+            since=self.since + 1.0,
             moves=(*self.moves[1:], moved),
         )

@@ -296,7 +296,7 @@ class View:
         state, sets = self.state, self.run.sets
         return replace(
             state, point=Point(sets.extend(at.x, state.active), at), table=self.run.table.table(at.slopes),
-            g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, **others,
+            g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, monitor=state.monitor.elsewhere(), **others,
         )  # fmt: skip
 
     def at(self, x: Array) -> ExactState:
@@ -308,5 +308,5 @@ class View:
         point = Point(x, slopes=slopes, gradient=g, whole=True)
         return replace(
             self.state, point=point, active=self.run.sets.everything, table=self.run.table.table(slopes), g=g,
-            q=np.zeros_like(g), momentum=0.0, **others,
+            q=np.zeros_like(g), momentum=0.0, monitor=self.state.monitor.elsewhere(), **others,
         )  # fmt: skip
