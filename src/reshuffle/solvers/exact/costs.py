@@ -28,18 +28,18 @@ OUTPUT = 0.45
 """Nanoseconds of a stored value and output in a shuffled step on dense rows with several outputs."""
 PROX = 1.5
 """Nanoseconds of a coordinate in a prox of the core."""
-ROW = 10.0
-"""Nanoseconds of a row in a pass in storage order, without its stored values."""
-READ = 1.2, 0.25
+ROW = 12.0, 1.0
+"""Nanoseconds of a row in a pass in storage order, without its stored values, for sparse and for dense rows."""
+READ = 0.7, 0.24
 """Nanoseconds of a stored value and output in a pass in storage order, for sparse and for dense rows."""
-SEVERAL = 0.5
-"""With several outputs, a dense value takes this share of ``READ`` in passes for f and its gradient: 0.12 ns were measured."""
+SEVERAL = 0.75
+"""With several outputs, a dense value takes this share of ``READ`` in passes for f and its gradient."""
 LOSS = 5.0
 """Nanoseconds of the loss of a row and output, with its slope."""
 TRIALS = 17.0
 """Nanoseconds of a row and output in a line search, which tries about two points."""
-PASSES = 4
-"""Passes in a Newton step: f, its slopes, the margins of the step, and the check of the other columns."""
+PASSES = 5
+"""Passes in a Newton step: f and its slopes before and after it, the margins of the step, and the check of the other columns."""
 SPARSE = 1.0
 """Nanoseconds of a product of two stored values of a row, in the Hessian."""
 DENSE = 0.055
@@ -58,7 +58,7 @@ EPOCH_CALLS = 6e4
 """Nanoseconds of Python code around an epoch."""
 LARGEST = 3000
 """The most coordinates of a Hessian: 72 MB."""
-PRODUCT = 1.5
+PRODUCT = 1.85
 """Passes that cost as much as one product with the Hessian, which reads values once and uses them twice."""
 
 
@@ -82,7 +82,7 @@ def epoch(table: SlopeTable, blocks: int) -> float:
 def one_pass(fit: Datafit) -> float:
     """Nanoseconds of a pass over all rows in storage order."""
     outputs, dense = prod(fit.outputs), int(fit.rows.dense)
-    return fit.n * (ROW + READ[dense] * fit.rows.stored / fit.n * outputs)
+    return fit.n * (ROW[dense] + READ[dense] * fit.rows.stored / fit.n * outputs)
 
 
 def newton(

@@ -26,7 +26,8 @@ TENFOLD = 10.0
 EPOCH_BITS = 40
 """An epoch may draw up to 2^EPOCH_BITS random numbers."""
 RISE = 0.01
-"""P may rise above its value at the start, or above its last computed value, by this share of f(0) before an epoch is undone."""
+"""P may rise above its value at the start, or above its last computed value, by this share of f(0) before an epoch is undone, and
+by ``GROWTH`` times what the last certificate left of P(x) - P*."""
 GROWTH = 2.0
 """If the movement grows by this factor from one epoch to the next, the objective is checked."""
 
@@ -96,7 +97,7 @@ def _judged(view: View, new: ExactState, moved: float) -> MovementMonitor | None
     with np.errstate(all="ignore"):
         objective = run.objective(new)
     lowest = min(run.start_objective(new), monitor.seen)
-    limit = lowest + (0.0 if untried else RISE * run.at_zero)
+    limit = lowest + (0.0 if untried else min(RISE, GROWTH * monitor.checked) * run.at_zero)
     if not objective < limit:
         return None
     return monitor.steady(objective) if steady else monitor._replace()
