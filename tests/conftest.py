@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,13 @@ pytest.register_assert_rewrite(  # under `python -O` they would check nothing
     "command_line", "oracles", "servers", "sparse_cases", "fuzz", "reader_fuzz", "flower_servers"
 )
 VARIABLE = "RESHUFFLE_DATA"
+MEMORY = Path("/dev/shm")
+"""Where tests write on systems that have it: it is in memory, and every file that is saved is synced to its disk."""
 MakeData = Callable[..., tuple[Any, Any]]
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    # Each worker would rewrite all tests, and each process that a test starts compile the whole package, anew.
+    sys.dont_write_bytecode = False
 
 settings.register_profile("reshuffle", deadline=None, derandomize=True, database=None)
 settings.load_profile("reshuffle")
@@ -36,15 +45,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--strict-numerics"):
         np.seterr(all="raise")
+    quick = (
+        config.getoption("markexpr") == "not slow"
+    )  # slow tests may write more than fits into memory
+    if quick and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.hookimpl(trylast=True)  # once slow tests are deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that wait for servers begin first, half of them on each of two workers, so that others compute meanwhile."""
+    """The first of two workers begins with the tests that wait for servers, and the second, which computes meanwhile,
+    with those that share a cluster of Ray: so that only one of them starts it."""
     waiting = [one for one in items if one.get_closest_marker("servers")]
-    rest = [one for one in items if not one.get_closest_marker("servers")]
-    middle = len(rest) // 2
-    items[:] = waiting[::2] + rest[:middle] + waiting[1::2] + rest[middle:]
+    shared = [one for one in items if "cluster" in getattr(one, "fixturenames", ())]
+    apart = {*waiting, *shared}
+    rest = [one for one in items if one not in apart]
+    first = max(len(items) // 2 - len(waiting), 0)
+    items[:] = waiting + rest[:first] + shared + rest[first:]
+
+
+def pytest_collection_finish() -> None:
+    """The items of all tests stay until the end; the garbage collector need not look through them again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +154,9 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure, "savefig", saved)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    """A cluster of Ray, for the tests of a file."""
+    """A cluster of Ray, for all tests that want one."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
     from reshuffle.engines.ray import CLUSTER

@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -115,19 +116,43 @@ def _library(source: str, command: tuple[str, ...]) -> Path:
         with TemporaryDirectory(dir=KERNELS) as place:  # workers may compile the same
             text, made = Path(place) / "unit.cpp", Path(place) / "unit.so"
             text.write_text(source)
-            subprocess.run([*command, str(text), "-o", str(made)], check=True)
+            known = ("-include", str(_library_headers()))
+            subprocess.run([*command, *known, str(text), "-o", str(made)], check=True)
             made.replace(library)
     return library
 
 
 @cache
+def _library_headers() -> Path:
+    """A header that includes those of the C++ library, precompiled: half of a compilation would be spent on them."""
+    key = hashlib.sha256(repr((COMMAND, HEADERS, _version())).encode()).hexdigest()[:32]
+    folder = KERNELS / key
+    if not folder.exists():
+        with TemporaryDirectory(dir=KERNELS) as place:
+            header = Path(place) / "made" / "library.hpp"
+            header.parent.mkdir()
+            header.write_text("".join(f"#include <{name}>\n" for name in HEADERS))
+            precompiled = ("-x", "c++-header", str(header), "-o", f"{header}.gch")
+            subprocess.run([w for w in (*COMMAND, *precompiled) if w != "-shared"], check=True)
+            with suppress(OSError):  # another worker was faster
+                header.parent.rename(folder)
+    return folder / "library.hpp"
+
+
+@cache
+def _version() -> str:
+    told = subprocess.run([*COMMAND[:1], "-v"], capture_output=True, text=True, check=True)
+    return told.stderr
+
+
+@cache
 def _surroundings() -> tuple[str, ...]:
     """What a library depends on besides its source: the compiler and the headers of the core."""
-    version = subprocess.run([*COMMAND[:1], "-v"], capture_output=True, text=True, check=True)
-    return (version.stderr, *(path.read_text() for path in sorted(CORE.glob("*.hpp"))))
+    return (_version(), *(path.read_text() for path in sorted(CORE.glob("*.hpp"))))
 
 
 COMMAND = (str(COMPILER), "-std=c++20", "-O1", "-shared", "-fPIC", "-w")
+HEADERS = ("algorithm", "bit", "cmath", "concepts", "cstdint", "limits", "type_traits", "vector")
 CORE = Path(__file__).parents[1] / "src" / "reshuffle" / "core"
 KERNELS = Path(__file__).parents[1] / "build" / "host-kernels"
 

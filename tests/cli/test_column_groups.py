@@ -100,6 +100,7 @@ def test_where_names_are_unknown_it_says_so(people: pd.DataFrame) -> None:
         GroupLasso(0.1, "rows")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_command_has_a_group_penalty(tmp_path: Path) -> None:
     file = write_people(tmp_path)
     fit(file, tmp_path / "m", "-t", "buys", "--penalty", "group", "--l1", "0.03", "--drop", "spend")

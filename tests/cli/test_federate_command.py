@@ -41,6 +41,7 @@ def digest(output: str) -> str:
     return found[1]
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("split", ["iid", "by-label", "quantity", "dirichlet", "column:0"])
 def test_every_split(file: Path, split: str) -> None:
     done = run(file, "--clients", "4", "--split", split)
@@ -159,6 +160,7 @@ def test_sites_of_a_file(sites: Path) -> None:
     assert json.loads(again.stdout)["digest"] == found["digest"]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_sites_of_a_folder(sites: Path) -> None:
     folder = sites.parent / "tables"
     folder.mkdir()
@@ -256,6 +258,7 @@ def test_a_folder_may_have_the_file_of_its_sites(clinics: Path) -> None:
     assert [c["name"] for c in json.loads(done.stdout)["clients"]] == ["oslo", "bergen", "tromso"]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_federation_without_test_data_says_so(sites: Path) -> None:
     found = json.loads(run(sites, "--json").stdout)
     assert found["held_out"] is None

@@ -82,6 +82,7 @@ def test_counts_are_told(tmp_path: Path) -> None:
     assert "Each point is one of 600 of the 800 held-out rows" in words
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_missing_values_are_told_by_every_report(tmp_path: Path) -> None:
     rows = [f"{'' if k % 10 == 3 else k % 7},{'yes' if k % 3 else 'no'}" for k in range(60)]
     table = tmp_path / "t.csv"
@@ -114,6 +115,7 @@ def test_missing_values_are_told_by_every_report(tmp_path: Path) -> None:
     assert "none here" not in words
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_numbers_stay_on_one_line(tmp_path: Path) -> None:
     text = html.tag("p", "P is within 8.9e-16, 97.4 % and 0.2 ± 0.01 of <b>2 % it</b>")
     assert '<span class="n">8.9e-16</span>' in text
@@ -173,6 +175,7 @@ def test_names_in_a_pipeline() -> None:
         rs.estimators.summary(encode)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_command_says_how_folds_were_drawn(tmp_path: Path) -> None:
     file = write_people(tmp_path)
     run("path", file, "-t", "buys", "--lambdas", "8", "--out", tmp_path / "p")

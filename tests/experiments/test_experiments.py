@@ -132,6 +132,7 @@ def test_the_penalty_is_the_weakest_with_under_half_nonzero(stand_in: Path, tmp_
     assert figure1.task(X, y, 0, store).nonzero == 0
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_where_one_prox_an_epoch_stalls_the_recipe_fails_loudly(
     a1a: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +285,7 @@ def test_a_bound_that_is_too_small_is_found_out(
     assert not all(one.holds for one in part())
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_theorem_that_does_not_hold_is_loud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

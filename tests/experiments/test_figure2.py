@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ def test_figure_2_on_mushrooms(mushrooms: Any, tmp_path: Path) -> None:
     assert "0 computed, 9 reused" in again.output
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_claim_that_fails_is_loud(mushrooms: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """FedRR with a step a thousand times too small is no longer ahead."""
     honest = figure2.methods
@@ -57,9 +57,7 @@ def test_a_claim_that_fails_is_loud(mushrooms: Any, tmp_path: Path, monkeypatch:
     assert "a claim does not hold" in done.output
 
 
-def test_ray_gives_the_figure_of_threads(mushrooms: Any, tmp_path: Path) -> None:
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip('Ray is an extra: pip install "reshuffle[ray]"')
+def test_ray_gives_the_figure_of_threads(mushrooms: Any, cluster: Any, tmp_path: Path) -> None:
     X, y = mushrooms
     store = RunCache(tmp_path)
     at = figure2.task(X, y, store)

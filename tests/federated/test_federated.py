@@ -107,9 +107,17 @@ def test_with_one_client_fedrr_is_proxrr_to_the_bit(settings: dict[str, Any]) ->
 # --- where the methods go -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("psi", ["zero", "elastic_net", "group_lasso", "sparse_group_lasso"])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("by", ["iid", "label", "quantity"])
+SPLITS = ("iid", "label", "quantity")
+POOLED = [
+    pytest.param(loss, psi, by, marks=() if (i + j + k) % 3 == 0 else pytest.mark.slow)
+    for i, loss in enumerate(LOSSES)
+    for j, psi in enumerate(("zero", "elastic_net", "group_lasso", "sparse_group_lasso"))
+    for k, by in enumerate(SPLITS)
+]
+"""Each two of a loss, a penalty and a split meet; the other combinations are slow."""
+
+
+@pytest.mark.parametrize(("loss", "psi", "by"), POOLED)
 def test_exact_fedrr_finds_the_pooled_solution(loss: str, psi: str, by: str) -> None:
     """Whatever the split: ridge, weights and intercept included."""
     kwargs: Any = {

@@ -397,6 +397,7 @@ def test_a_certificate_accounts_for_the_rounding_of_sums(keys: Path) -> None:
 # --- the command -------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_command_makes_keys_and_trains_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

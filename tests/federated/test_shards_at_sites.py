@@ -87,6 +87,7 @@ def test_classes_over_rows_that_stay_on_disk(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.x, best.x, atol=1e-3)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_command_takes_folders(homes: list[Path], tmp_path: Path) -> None:
     sites = "\n".join(f'[[site]]\ndata = "{place.name}"' for place in homes)
     (tmp_path / "sites.toml").write_text(f"l1 = 0.004\nl2 = 0.006\n{sites}\n")

@@ -73,6 +73,7 @@ def test_an_app_of_odd_names_is_one_that_flower_reads(tmp_path: Path) -> None:
     assert (site.name, str(site.data), site.target) == (names[0], "/Daten Süd/tabelle 1.csv", "a b")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_paths_with_spaces_and_umlauts(homes: Path, tmp_path: Path) -> None:
     place = tmp_path / "Daten Süd, '24\""
     shutil.copytree(homes, place)
@@ -91,23 +92,33 @@ OTHER = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def begun(homes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a run of two rounds, and the digest after four."""
+    out = tmp_path_factory.mktemp("begun")
+    config = settings(out, method="fedrr", rounds=2)
+    train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+    return out, on_threads(homes, config | {"rounds": 4}).digest
+
+
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("more", OTHER.values(), ids=OTHER)
 def test_a_run_is_not_resumed_with_other_settings(
-    homes: Path, tmp_path: Path, more: dict[str, Any]
+    homes: Path, begun: tuple[Path, str], tmp_path: Path, more: dict[str, Any]
 ) -> None:
     """The checkpoint stays as it was, and goes on with the settings that it was made with."""
-    config = settings(tmp_path, method="fedrr", rounds=2)
-    train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
+    shutil.copytree(begun[0], tmp_path, dirs_exist_ok=True)
     before = (tmp_path / "checkpoint.npz").read_bytes()
-    changed = config | more | {"rounds": 4}
+    longer = settings(tmp_path, method="fedrr", rounds=4)
+    changed = longer | more
     with pytest.raises(rs.InputError, match="resume"):
         train(LocalGrid(nodes_of(homes), changed), RunSettings.of(changed | {"resume": True}))
     assert (tmp_path / "checkpoint.npz").read_bytes() == before
-    longer = config | {"rounds": 4}
     found = train(LocalGrid(nodes_of(homes), longer), RunSettings.of(longer | {"resume": True}))
-    assert found.digest == on_threads(homes, longer).digest
+    assert found.digest == begun[1]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_node_that_opens_the_data_of_another_is_told_of_and_not_resumed_with(
     homes: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -150,6 +161,7 @@ def filled(place: Path) -> Path:
     return filler
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_full_disk_is_said_and_the_checkpoint_before_it_stands(homes: Path, disk: Path) -> None:
     config = settings(disk, method="fedrr", rounds=2)
     train(LocalGrid(nodes_of(homes), config), RunSettings.of(config))
@@ -164,6 +176,7 @@ def test_a_full_disk_is_said_and_the_checkpoint_before_it_stands(homes: Path, di
     assert found.digest == on_threads(homes, more).digest
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("what", ["state", "audit"])
 @pytest.mark.parametrize("how", ["full", "read-only"])
 def test_a_disk_of_a_site_that_cannot_be_written_to_is_said_by_name(

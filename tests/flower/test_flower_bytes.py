@@ -21,6 +21,8 @@ from reshuffle.engines.number_bytes import rounded
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 __all__ = ["homes"]
 METHODS: dict[str, dict[str, Any]] = {
     "FedRR": {"method": "fedrr", "intercept": True},

@@ -27,6 +27,8 @@ from reshuffle.flower.outcome import alone
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 NAMES = ("north", "south", "east")
 PENALTY = "ElasticNet(l1=0.001, l2=0.01)"
 CONFIG: dict[str, Any] = {

@@ -24,6 +24,8 @@ from reshuffle.flower.new import new_app
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 __all__ = ["homes"]
 CLIENTS: dict[str, Any] = {
     "method": "fedrr", "rounds": 3, "step": 0.01, "privacy": "client", "clip": 0.5, "epsilon": 4.0, "delta": 0.01,

@@ -25,6 +25,8 @@ from reshuffle.flower.new import new_app
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 NAMES = ("north", "south", "east")
 CONFIG: dict[str, Any] = {
     "sites": ", ".join(NAMES), "rounds": 3, "tol": 0.0, "penalty": "ElasticNet(l1=0.001, l2=0.01)", "wait": 1.0,

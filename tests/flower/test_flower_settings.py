@@ -23,6 +23,8 @@ from reshuffle.flower.new import new_app
 from reshuffle.flower.server import train
 from reshuffle.flower.settings import RunSettings
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
 __all__ = ["homes"]
 PLACES = ("north", "south", "east")
 COUNTS: dict[str, Any] = {

@@ -338,7 +338,6 @@ def first_failure(copy: Path, files: list[str]) -> str:
     settings = {
         "PYTHONPATH": f"{copy}{os.pathsep}{ROOT}",
         "RESHUFFLE_CORE": "base",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", *(f"tests/{f}" for f in files)]
     try:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ EXAMPLES = [
     for shape in ((6,), (4, 3))
     for example in kind.examples(shape)
 ]
-few = settings(max_examples=25)
+few = examples(15)
 numbers = st.floats(-3, 3, allow_subnormal=False)
 
 

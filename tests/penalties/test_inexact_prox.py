@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from drawing import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ Array = NDArray[np.float64]
 GROUPS = [list(range(k, k + 6)) for k in range(0, 25, 4)]
 RNG = np.random.default_rng(0)
 X, Y = rs.datasets.breast_cancer()
-few = settings(max_examples=40)
+few = examples(20)
 vectors = arrays(float, 30, elements=st.floats(-30, 30))
 ITERATIVE: list[Any] = [
     OverlappingGroupLasso(0.02, GROUPS),

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -125,7 +126,7 @@ def test_every_penalty_has_an_example() -> None:
 
 
 @every_penalty
-@settings(max_examples=60)
+@examples(20)
 @given(data=st.data())
 def test_three_point_inequality(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     """step·ψ(p) + ‖p - x‖²/2 + (1 + step·μ)/2·‖u - p‖² ≤ step·ψ(u) + ‖u - x‖²/2 for all u."""
@@ -142,7 +143,7 @@ def test_three_point_inequality(psi: Any, shape: tuple[int, ...], data: st.DataO
 
 
 @every_penalty
-@settings(max_examples=40)
+@examples(15)
 @given(data=st.data())
 def test_contraction(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     """Firmly non-expansive, and the paper's lemma ‖p - q‖² ≤ ‖x - y‖²/(1 + 2·step·μ)."""
@@ -156,7 +157,7 @@ def test_contraction(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> N
 
 
 @every_penalty
-@settings(max_examples=40)
+@examples(15)
 @given(data=st.data())
 def test_scaling(psi: Any, shape: tuple[int, ...], data: st.DataObject) -> None:
     """The prox of c·ψ with step s is the prox of ψ with step c·s."""
@@ -300,7 +301,7 @@ def test_group_lasso_of_a_zero_group_is_silent(recwarn: pytest.WarningsRecorder)
 
 @pytest.mark.parametrize("psi", [p for p, _ in EXAMPLES if isinstance(p, Separable)], ids=repr)
 @given(data=st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_compiled_prox_is_the_numpy_prox(psi: Separable, data: st.DataObject) -> None:
     shape = next(shape for p, shape in EXAMPLES if p is psi)
     x, step = data.draw(points(shape)), data.draw(steps)

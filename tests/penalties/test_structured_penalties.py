@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from reshuffle.penalties import (
 pytestmark = pytest.mark.usefixtures("vanishing")
 
 Array = NDArray[np.float64]
-few = settings(max_examples=40)
+few = examples(20)
 RNG = np.random.default_rng(0)
 
 
@@ -258,7 +259,7 @@ def test_latent_groups_from_any_start(start: float) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@settings(max_examples=150)
+@examples(75)
 @given(seed=st.integers(0, 2**32), largest=st.floats(-12.0, 3.0))
 def test_latent_groups_of_every_size(seed: int, largest: float) -> None:
     """Groups at random, equal ones and ones for nothing among them: the prox is proved, and so is the value."""

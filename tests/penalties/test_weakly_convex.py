@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,17 @@ BOTH: list[Any] = [MCP(0.7, 1.5), SCAD(0.7, 3.0), LogSum(0.7, 0.5), LogSum(0.2, 
 X, Y = random_data(rs.losses.Logistic(), n=60)
 
 
+@cache
+def on_a_grid(psi: Any) -> tuple[Any, Any]:
+    """Points of a line and the values there, which all steps share."""
+    grid = np.linspace(-12.0, 12.0, 48_001)
+    return grid, np.array([psi.value(np.array([u])) for u in grid])
+
+
 @pytest.mark.parametrize("psi", BOTH, ids=repr)
 @pytest.mark.parametrize("step", [0.1, 1.0, 1.49, 2.5, 10.0])
 def test_the_prox_is_a_global_minimiser(psi: Any, step: float) -> None:
-    grid = np.linspace(-12.0, 12.0, 48_001)
-    values = np.array([psi.value(np.array([u])) for u in grid])
+    grid, values = on_a_grid(psi)
     for x in np.linspace(-9.0, 9.0, 61):
         lowest = (step * values + (grid - x) ** 2 / 2).min()
         p = psi.prox(np.array([x]), step)
