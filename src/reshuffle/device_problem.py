@@ -27,7 +27,7 @@ from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
 from reshuffle.losses import Logistic, Loss, check_loss
-from reshuffle.objective import Objective, check_penalty
+from reshuffle.objective import Objective, check_penalty, check_ridge
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
@@ -68,8 +68,7 @@ class DeviceProblem(Objective):
         device: Device | None = None,
     ) -> None:
         loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
-        if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
-            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        ridge = check_ridge(ridge)
         if device is not None and not is_device(device):
             raise InputError(
                 f"device must be None, for the graphics card, or a reshuffle.gpu.CudaDevice, got {shown(device)}"
@@ -101,7 +100,7 @@ class DeviceProblem(Objective):
             samples = outputs_on_device(where, rows, targets, weights, loss, d, bias, (outputs,))
         else:
             samples = samples_on_device(where, rows, targets, weights, offsets, loss, d, bias)
-        self._take(samples, penalty, float(ridge))
+        self._take(samples, penalty, ridge)
 
     def _take(self, samples: SamplesOnDevice, penalty: Penalty | None, ridge: float) -> None:
         self.datafit: SamplesOnDevice = samples

@@ -89,8 +89,12 @@ class Manifest:
     @property
     def row_bytes(self) -> int:
         """The bytes that the rows would take in memory, without their targets."""
+        return self.memory_of(self.stored, self.rows)
+
+    def memory_of(self, stored: int, rows: int) -> int:
+        """The bytes that rows with this many values take in memory, without their targets."""
         each = (0 if self.unit else np.dtype(self.number).itemsize) + (self.layout == "csr") * 4
-        return each * self.stored + 8 * self.rows
+        return each * stored + 8 * rows
 
     def part(self, first: int, last: int) -> Self:
         """The manifest of the shards from ``first`` to ``last`` alone; it gets a share of Σ_i ‖a_i‖² in proportion to its rows."""

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 PIECE = 8 << 20
 """Bytes that one call reads: enough for the disk to read ahead, few enough that Ctrl-C is noticed."""
-NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 
 
 class Buffers:
@@ -105,7 +105,7 @@ class ShardReader:
                     piece.shard, "values", values[start : start + piece.rows], piece.begin, verify
                 )
                 start += piece.rows
-            return Rows(read_only(values), NO_INDEX, NO_INDEX)
+            return Rows.of_dense(values)
         indptr = buffers.room("indptr", (rows + 1,), "uint64")
         firsts, stored = self._pointers(spans, indptr, verify)
         indices = buffers.room("indices", (stored,), "uint32")
@@ -148,15 +148,14 @@ class ShardReader:
         """
         slots = Buffers(), Buffers()
         with ThreadPoolExecutor(1, thread_name_prefix="shards") as pool:
-            ahead = pool.submit(self.window, groups[0], slots[0]) if groups else None
-            for k in range(len(groups)):
-                rows = ahead.result() if ahead is not None else None
-                more = k + 1 < len(groups)
-                ahead = (
-                    pool.submit(self.window, groups[k + 1], slots[(k + 1) % 2]) if more else None
-                )
-                if rows is not None:
-                    yield rows
+            reads = (
+                pool.submit(self.window, group, slot)
+                for group, slot in zip(groups, cycle(slots), strict=False)
+            )
+            ahead = next(reads, None)
+            while ahead is not None:
+                rows, ahead = ahead.result(), next(reads, None)
+                yield rows
 
     # --- one file ------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
-from reshuffle.digests import digest, on_demand
+from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
-from reshuffle.objective import Array, Visits, check_penalty
+from reshuffle.objective import Array, Visits, check_penalty, check_ridge
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
@@ -89,8 +89,7 @@ class CoxProblem(TwiceDifferentiable):
     ) -> None:
         if ties not in TIES:
             raise InputError(f"ties must be one of {', '.join(map(repr, TIES))}, got {shown(ties)}")
-        if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
-            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        self.ridge = check_ridge(ridge)
         matrix = check_matrix(X)
         n, d = matrix.shape
         times, events = check_times("time", time, n), check_events("event", event, n)
@@ -106,7 +105,7 @@ class CoxProblem(TwiceDifferentiable):
         self.n, self.shape, self.ties = n, (d,), ties
         self.weight = mean_weight(sample_weight)
         """The mean of the given sample weights."""
-        self.penalty, self.ridge = check_penalty(penalty), float(ridge)
+        self.penalty = check_penalty(penalty)
         self.order = order
         self.times, self.events, self.weights = times[order], events[order], weights[order]
         cuts = np.flatnonzero(np.diff(codes[order])) + 1
@@ -250,8 +249,3 @@ class CoxProblem(TwiceDifferentiable):
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),
         }
-
-    def __getstate__(self) -> dict[str, object]:
-        """The state without the values that are computed on demand."""
-        found = on_demand(type(self))
-        return {name: value for name, value in vars(self).items() if name not in found}
