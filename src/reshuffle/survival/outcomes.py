@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, shown
-from reshuffle.validation import as_array, check_finite
+from reshuffle.validation import as_array, check_column, check_finite
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -20,12 +20,7 @@ def check_times(name: str, given: object, n: int) -> Array:
         raise InputError(
             f"{name} must hold numbers, got dates or durations: convert them to numbers in the unit you want"
         )
-    if times.shape != (n,) or times.dtype.kind not in "fiub":
-        raise InputError(
-            f"{name} must be {n} numbers, one per row of X, got shape {times.shape}, dtype {times.dtype}"
-        )
-    times = times.astype(np.float64)
-    check_finite(name, times)
+    times = check_column(name, times, n)
     if times.min() < 0:
         raise InputError(
             f"{name} must not be negative, got {times.min():g}: a time is counted from the start of observation"
