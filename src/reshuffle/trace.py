@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -185,8 +185,7 @@ class Result:
         coefficients 11 of 30 are not zero
         ...
         """
-        first, last = ({name: column[k] for name, column in self.trace.items()} for k in (0, -1))
-        header = self.trace.header
+        last, header = self.trace.last(), self.trace.header
         passes = last["gradients"] / float(header.get("samples", "nan"))
         measures = {name: last[name] for name in ("gap", "relative_mapping") if name in last}
         certificate = header.get("certificate", ", ".join(measures))
@@ -194,7 +193,7 @@ class Result:
             "problem": header.get("problem", "?"),
             "solver": f"{self.config.get('solver', '?')}, seed {self.config.get('seed', '?')}",
             "ended": f"{'converged: ' if self.converged else ''}{self.message}",
-            "objective": f"{first['objective']:.5g} at the start, {last['objective']:.10g} now",
+            "objective": f"{self.trace['objective'][0]:.5g} at the start, {last['objective']:.10g} now",
             "coefficients": f"{np.count_nonzero(self.x)} of {self.x.size} are not zero",
             "epochs": f"{self.epoch}",
             "phases": self._phases(last),
@@ -245,13 +244,9 @@ class Result:
         return replace(self, x=self.x.copy(), trace=self.trace.copy(), state=state)
 
 
-@contextmanager
-def opened_result(path: Location) -> Iterator[Archive]:
-    """The file of a result, open."""
-    with read_archive(
-        path, KIND, 1, 2, VERSION
-    ) as stored:  # Version 1 has no fingerprint, versions 1 and 2 have no checksum.
-        yield stored
+def opened_result(path: Location) -> AbstractContextManager[Archive]:
+    """The file of a result, open; version 1 has no fingerprint, versions 1 and 2 have no checksum."""
+    return read_archive(path, KIND, 1, 2, VERSION)
 
 
 def result_of(stored: Archive) -> Result:
