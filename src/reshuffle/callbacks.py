@@ -38,8 +38,7 @@ class Checkpoint:
         self, path: str | os.PathLike[str], every: int = 1, seconds: float | None = None
     ) -> None:
         check_positive("every", every, integer=True)
-        if seconds is not None:
-            check_positive("seconds", seconds)
+        check_positive("seconds", seconds, optional=True)
         self.path, self.every, self.seconds = path, every, seconds or 0.0
         self._seen, self._saved = 0, -math.inf
 

@@ -140,11 +140,7 @@ class Datafit(Samples):
             else:
                 native.margins(core, x, *part, part.of(found))
 
-        if self.pieces:
-            self.each(fill)
-        else:
-            for part in self.in_turn():
-                fill(part)
+        self.each(fill)
         return found
 
     def _multiply_margins(self, part: Range, x: Array, out: Array) -> None:

@@ -112,10 +112,8 @@ class DiskDatafit(Datafit):
         return {}
 
     def value(self, x: Array) -> float:
-        if self.reads_once:
+        if self.reads_once or self._is_last(x):
             return float(self._at(x)["value"])
-        if self._is_last(x):
-            return float(self._last["value"])
         return float(self._summed_up(lambda part, fit: fit.value(x)))
 
     def _is_last(self, x: Array) -> bool:

@@ -127,9 +127,9 @@ class Samples:
         return [Range(*ends_of) for ends_of in zip([0, *ends], ends, strict=False)]
 
     def each(self, work: Callable[[Range], T]) -> list[T]:
-        """The results of ``work`` on the pieces, in their order, computed by the given number of threads."""
-        if self.threads == 1:
-            return [work(part) for part in self.pieces]
+        """The results of ``work`` on the pieces, in their order, computed by the given number of threads; without pieces on all rows."""
+        if not self.pieces or self.threads == 1:
+            return [work(part) for part in self.pieces or self.in_turn()]
         with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(work, self.pieces))
 

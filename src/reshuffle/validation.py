@@ -109,8 +109,12 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-def check_positive(name: str, value: object, *, integer: bool = False) -> None:
-    """Check that a value is a positive, finite number, and an integer if ``integer``."""
+def check_positive(
+    name: str, value: object, *, integer: bool = False, optional: bool = False
+) -> None:
+    """Check that a value is a positive, finite number (an integer if ``integer``), or None if it is ``optional``."""
+    if optional and value is None:
+        return
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
     if not (isinstance(value, kinds) and not isinstance(value, bool) and 0 < value < np.inf):
         wanted = "a positive integer" if integer else "a positive, finite number"

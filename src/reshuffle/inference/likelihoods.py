@@ -47,6 +47,11 @@ def curvatures(loss: Loss, margins: Array, targets: Array) -> Array | None:
         return np.asarray(low + (high - low) * (targets / means - 1.0))
 
 
+def counted_rows(problem: Problem) -> int:
+    """Rows of positive weight."""
+    return int(np.count_nonzero(problem.datafit.own_weights()))
+
+
 def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
     """φ over the mean sample weight, and its degrees of freedom.
 
@@ -61,8 +66,7 @@ def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
         raise InputError(
             f"covariance='model' needs a loss that stands for a distribution, and {problem.loss!r} does not: take covariance='robust'"
         )
-    weights = fit.weights if fit.weights.size else np.ones(fit.n)
-    rows = int(np.count_nonzero(weights))
+    rows = counted_rows(problem)
     df = rows - fit.shape[0]
     if df <= 0:
         raise InputError(
@@ -71,4 +75,4 @@ def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
     slopes, _ = fit.slopes(x)
     expected = expected_curvatures(problem.loss, fit.predictors(x))
     squares = slopes**2 if expected is None else slopes**2 / expected
-    return float(weights @ squares) / df, float(df)
+    return float(fit.own_weights() @ squares) / df, float(df)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.html_tables import html_table
 from reshuffle.validation import as_array, check_finite
@@ -16,7 +16,6 @@ from reshuffle.validation import as_array, check_finite
 if TYPE_CHECKING:
     from scipy.stats.distributions import rv_frozen
 
-Array = NDArray[np.float64]
 COLUMNS = ("estimate", "std_error", "statistic", "p_value", "lower", "upper")
 
 

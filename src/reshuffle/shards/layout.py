@@ -7,9 +7,11 @@ rows a matrix ``00000.values.npy``. The manifest has the size and the CRC-32 of 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -108,10 +110,6 @@ class Manifest:
         sparse = self.layout == "csr"
         return sparse and not any("values" in shard.files for shard in self.shards)
 
-    def with_shard(self, shard: Shard, **changes: Any) -> Self:
-        """The manifest with one more shard."""
-        return replace(self, shards=(*self.shards, shard), **changes)
-
 
 def is_shard_folder(path: Location) -> bool:
     """Whether this is a folder with a manifest, finished or not."""
@@ -183,6 +181,14 @@ def _check(found: Manifest) -> None:
     for name in ("largest_square", "sum_of_squares"):
         if not 0 <= float(getattr(found, name)) < np.inf:
             raise ValueError(f"{name} must be a number that is not negative")
+
+
+@cache
+def npy_header(kind: str, shape: tuple[int, ...]) -> bytes:
+    """The header that numpy writes before an array."""
+    about, out = {"descr": kind, "fortran_order": False, "shape": shape}, io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, about)
+    return out.getvalue()
 
 
 def check_present(folder: Path, manifest: Manifest) -> None:

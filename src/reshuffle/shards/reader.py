@@ -8,12 +8,11 @@ after they were read and before the core uses them: indices that lie beyond the 
 
 from __future__ import annotations
 
-import io
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from threading import Lock
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import FileError
 from reshuffle.rows import UNIT, Rows
-from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile
+from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile, npy_header
 from reshuffle.validation import read_only
 
 if TYPE_CHECKING:
@@ -166,15 +165,9 @@ class ShardReader:
         """
         about = self.manifest.shards[shard]
         stored, shape = about.files[name], _shape(about, name, self.manifest.features)
-        path, header = self.folder / stored.name, _header(out.dtype.str, shape)
+        path, header = self.folder / stored.name, npy_header(out.dtype.str, shape)
         each = out.dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
-        try:
-            number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
-            raise FileError(f"{path} is missing: {REMEDY}") from None
-        except OSError as error:
-            raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
-        try:
+        with _opened(path) as number:
             stamp = _stamp(number)
             if stamp[0] != stored.bytes or len(header) + each * shape[0] != stored.bytes:
                 raise FileError(
@@ -204,12 +197,6 @@ class ShardReader:
                 raise FileError(f"{path} holds NaN or infinity, which no model can use: {REMEDY}")
             if verify:
                 self._seen[stored.name] = stamp
-        except OSError as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
-        finally:
-            os.close(number)
 
     def _read(self, number: int, out: memoryview, offset: int, path: Path) -> None:
         """Fill the whole buffer from a file."""
@@ -241,6 +228,23 @@ class ShardReader:
         self.__init__(state["folder"], state["manifest"])  # type: ignore[misc]
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """The number of an open file; errors of the system name it."""
+    try:
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            yield number
+        finally:
+            os.close(number)
+    except FileError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"{path} is missing: {REMEDY}") from None
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
+
+
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     """The pieces, with adjacent pieces of a shard joined."""
     found: list[Piece] = []
@@ -263,11 +267,3 @@ def _stamp(number: int) -> tuple[int, int, int]:
     """Size, time of the last change and inode of an open file."""
     about = os.fstat(number)
     return about.st_size, about.st_mtime_ns, about.st_ino
-
-
-@cache
-def _header(kind: str, shape: tuple[int, ...]) -> bytes:
-    """The header that numpy writes before an array."""
-    about, out = {"descr": kind, "fortran_order": False, "shape": shape}, io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, about)
-    return out.getvalue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import FileError
 from reshuffle.files import replacing
-from reshuffle.shards.layout import Manifest, Shard, StoredFile, write_manifest
+from reshuffle.shards.layout import Manifest, Shard, StoredFile, npy_header, write_manifest
 
 T = TypeVar("T")
 SHARD_BYTES = 32 << 20
@@ -128,8 +127,8 @@ class ShardWriter:
         squares = _squares(block)
         shard = Shard(block.rows, int(block.values.size), files)
         old = self.manifest
-        self.manifest = old.with_shard(
-            shard, largest_square=max(old.largest_square, float(squares.max(initial=0.0))),
+        self.manifest = replace(
+            old, shards=(*old.shards, shard), largest_square=max(old.largest_square, float(squares.max(initial=0.0))),
             sum_of_squares=old.sum_of_squares + float(squares.sum()),
         )  # fmt: skip
 
@@ -147,11 +146,8 @@ class ShardWriter:
         }
 
     def _write(self, name: str, array: AnyArray) -> StoredFile:
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(
-            header, np.lib.format.header_data_from_array_1_0(array)
-        )
-        start, body = header.getvalue(), np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        start = npy_header(array.dtype.str, array.shape)
+        body = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         with replacing(self.folder / name) as file:
             file.write(start)
             file.write(body.data)
