@@ -135,19 +135,17 @@ class Datafit(Samples):
         found, x, core = np.empty((self.n, *self.outputs)), self.checked(x), self.core
 
         def fill(part: Range) -> None:
-            if self.multiplies:
-                self._multiply_margins(part, x, part.of(found))
-            else:
-                native.margins(core, x, *part, part.of(found))
+            own = part.of(found)
+            if not self.multiplies:
+                native.margins(core, x, *part, own)
+                return
+            with np.errstate(all="ignore"):  # as in the core
+                np.matmul(part.of(self.quick.values), x[: self.features], out=own)
+                if self.bias:
+                    own += x[-1]
 
         self.each(fill)
         return found
-
-    def _multiply_margins(self, part: Range, x: Array, out: Array) -> None:
-        with np.errstate(all="ignore"):  # as in the core
-            np.matmul(part.of(self.quick.values), x[: self.features], out=out)
-            if self.bias:
-                out += x[-1]
 
     def column_means(self) -> Array:
         """(1/n) Σ w_i a_i, one number per feature."""
@@ -245,22 +243,18 @@ class Datafit(Samples):
         core, multiplies = self.core, self.multiplies
 
         def combine(part: Range, out: Array) -> Array:
-            if multiplies:
-                return self._multiplied(part, part.of(slopes), out)
-            native.combine(core, part.of(slopes), *part, 1.0 / self.n, out)
+            if not multiplies:
+                native.combine(core, part.of(slopes), *part, 1.0 / self.n, out)
+                return out
+            with np.errstate(all="ignore"):  # as in the core
+                own = part.of(slopes)
+                own = (part.of(self.weights)[:, None] * own if self.weights.size else own) / self.n
+                out[: self.features] += part.of(self.quick.values).T @ own
+                if self.bias:
+                    out[-1] += np.ones(len(own)) @ own
             return out
 
         return self._summed(combine)
-
-    def _multiplied(self, part: Range, table: Array, out: Array) -> Array:
-        """``combined`` as a product of matrices."""
-        with np.errstate(all="ignore"):  # as in the core
-            own = part.of(self.weights)[:, None] * table if self.weights.size else table
-            own = own / self.n
-            out[: self.features] += part.of(self.quick.values).T @ own
-            if self.bias:
-                out[-1] += np.ones(len(own)) @ own
-        return out
 
     def conjugates(self, slopes: Array, scale: float) -> float:
         """Σ_i w_i·l*(scale·slopes_i, y_i), a part of the dual objective."""

@@ -27,16 +27,17 @@ from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
 from reshuffle.losses import Logistic, Loss, check_loss
-from reshuffle.objective import Objective, check_penalty, check_ridge
+from reshuffle.objective import check_penalty, check_ridge
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
-from reshuffle.problem import CLEAR, Problem
+from reshuffle.problem import Problem, ProblemOfRows
+from reshuffle.rows import Rows
 
 SamplesOnDevice = DeviceSamples | StreamedSamples | DeviceOutputs
 
 
-class DeviceProblem(Objective):
+class DeviceProblem(ProblemOfRows):
     """P(x) = (1/n) Σ_i w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖² + ψ(x), with rows on a graphics card.
 
     For ``ExactProxRR``. The rows are not copied; x and results are numpy arrays of the processor.
@@ -94,13 +95,9 @@ class DeviceProblem(Objective):
             weights = weights * (n / float(weights.sum()))
         if offset is not None:
             offsets = check_device_vector(where, "offset", offset, n)
-        bias = bool(fit_intercept)
-        samples: SamplesOnDevice
-        if outputs:
-            samples = outputs_on_device(where, rows, targets, weights, loss, d, bias, (outputs,))
-        else:
-            samples = samples_on_device(where, rows, targets, weights, offsets, loss, d, bias)
-        self._take(samples, penalty, ridge)
+        bias, shape = bool(fit_intercept), (outputs,) if outputs else ()
+        placed = _placed(where, rows, targets, weights, offsets, loss, d, bias, shape)
+        self._take(placed, penalty, ridge)
 
     def _take(self, samples: SamplesOnDevice, penalty: Penalty | None, ridge: float) -> None:
         self.datafit: SamplesOnDevice = samples
@@ -114,14 +111,10 @@ class DeviceProblem(Objective):
         fit, made = problem.datafit, cls.__new__(cls)
         others = fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
         samples: SamplesOnDevice
-        if fit.outputs:
-            samples = outputs_on_device(
-                device, fit.quick, fit.targets, fit.weights, fit.loss, fit.features, fit.bias, fit.outputs
-            )  # fmt: skip
-        elif fit.on_disk:
+        if fit.on_disk and not fit.outputs:
             samples = samples_of_shards(device, on_disk(fit).rows, *others)
         else:
-            samples = samples_on_device(device, fit.quick, *others)
+            samples = _placed(device, fit.quick, *others, fit.outputs)
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
@@ -151,18 +144,6 @@ class DeviceProblem(Objective):
             f"ridge={self.ridge:g}, intercept={fit.bias}>"
         )
 
-    @property
-    def features(self) -> int:
-        return self.datafit.features
-
-    @property
-    def loss(self) -> Loss:
-        return self.datafit.loss
-
-    @property
-    def fit_intercept(self) -> bool:
-        return self.datafit.bias
-
     @cached_property
     def form_with_ridge(self) -> Form | None:
         """ψ with the ridge in the form for the solver of models, if it can be compiled."""
@@ -190,20 +171,6 @@ class DeviceProblem(Objective):
             c if c < np.inf else 1.0
         ) * squares + self.ridge or 1.0  # for rows of zeros any number will do
 
-    @property
-    def can_recede(self) -> bool:  # type: ignore[override]
-        return self.datafit.loss.recedes is not None
-
-    def recedes(self, x: Array) -> bool:
-        """See ``Problem``."""
-        fit = self.datafit
-        if (falls := fit.loss.recedes) is None:
-            return False
-        z = fit.margins(x)
-        away = falls(z, fit.targets, CLEAR * float(abs(z).max()))
-        weights: Any = fit.weights
-        return bool((away | (weights == 0.0)).all() if len(weights) else away.all())
-
     def contents(self) -> Mapping[str, str]:
         """The digests of the arrays, which are copied from the card one after the other."""
         fit = self.datafit
@@ -216,3 +183,13 @@ class DeviceProblem(Objective):
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),
         }
+
+
+def _placed(
+    device: Device, rows: Rows, targets: DeviceArray, weights: DeviceArray, offsets: DeviceArray, loss: Loss,
+    features: int, bias: bool, outputs: tuple[int, ...],
+) -> DeviceSamples | DeviceOutputs:  # fmt: skip
+    """Samples on the device, with one margin for each row or with several."""
+    if outputs:
+        return outputs_on_device(device, rows, targets, weights, loss, features, bias, outputs)
+    return samples_on_device(device, rows, targets, weights, offsets, loss, features, bias)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from reshuffle.errors import InputError
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.offsets import check_offsets
 from reshuffle.losses.targets import check_targets
-from reshuffle.objective import FiniteSum, check_penalty, check_ridge
+from reshuffle.objective import FiniteSum, Objective, check_penalty, check_ridge
 from reshuffle.penalties import Penalty, ability
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
@@ -42,7 +42,40 @@ CLEAR = 1e-9
 """The sign of a margin is certain, in spite of rounding, if it exceeds this share of the largest one."""
 
 
-class Problem(FiniteSum):
+class ProblemOfRows(Objective):
+    """What problems with losses of margins a_iᵀx + b have in common, wherever the rows lie."""
+
+    datafit: Any
+
+    @property
+    def features(self) -> int:
+        features: int = self.datafit.features
+        return features
+
+    @property
+    def loss(self) -> Loss:
+        loss: Loss = self.datafit.loss
+        return loss
+
+    @property
+    def fit_intercept(self) -> bool:
+        return bool(self.datafit.bias)
+
+    @property
+    def can_recede(self) -> bool:  # type: ignore[override]
+        return self.loss.recedes is not None
+
+    def recedes(self, x: Array) -> bool:
+        """Whether x classifies every row correctly, so that P(tx) falls as t grows; False if the loss cannot tell."""
+        if (falls := self.loss.recedes) is None:
+            return False
+        fit = self.datafit
+        z, w = fit.margins(x), fit.weights
+        away = falls(z, fit.targets, CLEAR * float(abs(z).max()))
+        return bool((away | (w == 0.0) if len(w) else away).all())
+
+
+class Problem(ProblemOfRows, FiniteSum):
     """P(x) = (1/n) Σ_i f_i(x) + ψ(x),  f_i(x) = w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖².
 
     Parameters
@@ -128,10 +161,6 @@ class Problem(FiniteSum):
         return self.datafit.shape
 
     @property
-    def features(self) -> int:
-        return self.datafit.features
-
-    @property
     def rows(self) -> Rows:
         return self.datafit.rows
 
@@ -148,14 +177,6 @@ class Problem(FiniteSum):
     def offsets(self) -> Array:
         """The o_i that are added to the margins, including logarithms of exposures; empty if all are 0."""
         return self.datafit.offsets
-
-    @property
-    def loss(self) -> Loss:
-        return self.datafit.loss
-
-    @property
-    def fit_intercept(self) -> bool:
-        return self.datafit.bias
 
     def take(self, order: Visits) -> Problem:
         """The problem with its samples in the given order, stored in that order (a copy of the rows)."""
@@ -216,18 +237,6 @@ class Problem(FiniteSum):
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row, without the offsets, for predictions."""
         return self.datafit.margins(x)
-
-    @property
-    def can_recede(self) -> bool:  # type: ignore[override]
-        return self.loss.recedes is not None
-
-    def recedes(self, x: Array) -> bool:
-        """Whether x classifies every row correctly, so that P(tx) falls as t grows; False if the loss cannot tell."""
-        if (falls := self.loss.recedes) is None:
-            return False
-        z, w = self.margins(x), self.weights
-        away = falls(z, self.targets, CLEAR * float(np.abs(z).max()))
-        return bool(np.all(away[w > 0] if w.size else away))
 
     def component(self, i: int, x: Array) -> Array:
         return self.piece(i, i + 1).gradient(x)
