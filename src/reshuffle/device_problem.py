@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.cached import cached_property, keep
+from reshuffle.cached import keep
 from reshuffle.digests import Fingerprint, digest
 from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import InputError, shown
@@ -29,8 +29,6 @@ from reshuffle.gpu.output_placing import check_output_targets
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.objective import check_penalty, check_ridge
 from reshuffle.penalties import Penalty
-from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Form
 from reshuffle.problem import Problem, ProblemOfRows
 from reshuffle.rows import Rows
 
@@ -143,11 +141,6 @@ class DeviceProblem(ProblemOfRows):
             f"<DeviceProblem: {self.n} x {self.features} {kind}, loss={fit.loss!r}, penalty={self.penalty!r}, "
             f"ridge={self.ridge:g}, intercept={fit.bias}>"
         )
-
-    @cached_property
-    def form_with_ridge(self) -> Form | None:
-        """ψ with the ridge in the form for the solver of models, if it can be compiled."""
-        return compiled_form(self.penalty, (self.features, *self.datafit.outputs), self.ridge)
 
     def ridge_at(self, x: Array) -> float:
         """(ridge/2)‖x‖²."""

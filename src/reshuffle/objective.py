@@ -298,7 +298,7 @@ class FiniteSum(Objective):
                 raise InputError(
                     f"{name} must be a float64 array of shape {shape} that can be changed"
                 )
-        drift = np.ascontiguousarray(check_vector("drift", drift, self.shape), dtype=np.float64)
+        drift = check_vector("drift", drift, self.shape)
         self.block(x, visits, step, table, drift)
         x -= step * visits.size * drift
 

@@ -61,6 +61,18 @@ class ProblemOfRows(Objective):
     def fit_intercept(self) -> bool:
         return bool(self.datafit.bias)
 
+    @cached_property
+    def form(self) -> Form | None:
+        """ψ in the form that the kernels read, if it can be compiled."""
+        return compiled_form(self.penalty, (self.features, *self.shape[1:]))
+
+    @cached_property
+    def form_with_ridge(self) -> Form | None:
+        """As ``form``, with (ridge/2)‖x‖² added."""
+        if self.ridge == 0.0:
+            return self.form
+        return compiled_form(self.penalty, (self.features, *self.shape[1:]), self.ridge)
+
     @property
     def can_recede(self) -> bool:  # type: ignore[override]
         return self.loss.recedes is not None
@@ -284,18 +296,6 @@ class Problem(ProblemOfRows, FiniteSum):
         return x
 
     # --- steps ---------------------------------------------------------------------------------
-
-    @cached_property
-    def form(self) -> Form | None:
-        """ψ in the form that the kernels read, if it can be compiled."""
-        return compiled_form(self.penalty, (self.features, *self.shape[1:]))
-
-    @cached_property
-    def form_with_ridge(self) -> Form | None:
-        """As ``form``, with (ridge/2)‖x‖² added."""
-        if self.ridge == 0.0:
-            return self.form
-        return compiled_form(self.penalty, (self.features, *self.shape[1:]), self.ridge)
 
     def sweep(
         self,

@@ -124,11 +124,7 @@ def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
     """The function with its parameters, compiled for a call by address."""
     numba = import_module("numba")
     with compiling(name):
-        inner = _jitted(function)
-
-        @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
-        def with_params(z: float, y: float) -> float | Array:
-            return inner(z, y, *params)
+        with_params = _with_params(function, params)
 
         def closed(z: float, y: float) -> float | Array:
             try:
@@ -141,13 +137,12 @@ def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
         return made
 
 
-def _jitted(function: Part) -> Part:
-    """The function compiled for calls from compiled functions; unchanged if its author has already compiled it."""
-    numba = import_module("numba")
-    if hasattr(function, "py_func"):
-        return function
-    jitted: Part = numba.njit(error_model="numpy")(function)
-    return jitted
+def _with_params(function: Part, params: tuple[float, ...]) -> Callable[..., Any]:
+    """(z, y) -> function(z, y, *params), for calls from compiled functions; its author may have compiled it already."""
+    njit = import_module("numba").njit(error_model="numpy")
+    inner = function if hasattr(function, "py_func") else njit(function)
+    made: Callable[..., Any] = njit(lambda z, y: inner(z, y, *params))
+    return made
 
 
 def _called(
@@ -196,14 +191,10 @@ def _compiled_vector(
     numba = import_module("numba")
     carray, njit, types = numba.carray, numba.njit, numba.types
     with compiling(name):
-        inner = _jitted(function)
+        with_params = _with_params(function, params)
         number = types.int32 if classes else types.float64
         kinds = (types.CPointer(types.float64), types.int64, types.CPointer(number))
         target = njit(lambda y, k: y[0]) if classes else njit(lambda y, k: carray(y, (k,)))
-
-        @njit(error_model="numpy")  # type: ignore[untyped-decorator]
-        def with_params(z: Array, y: Array) -> float | Array:
-            return inner(z, y, *params)
 
         def returned(z: object, k: int, y: object) -> float:
             try:

@@ -185,12 +185,8 @@ class ShardReader:
                 piece = body[done : done + PIECE]
                 self._read(number, piece, len(header) + first * each + done, path)
                 check = zlib.crc32(piece, check) if fresh and whole else check
-            if (
-                fresh
-                and whole
-                and (check, os.pread(number, len(header), 0)) != (stored.crc32, header)
-            ):
-                raise FileError(self._damaged(stored.name))
+            if fresh and whole:
+                self._compare(number, header, check, stored)
             if _stamp(number) != stamp:
                 raise FileError(f"{path} was changed while it was read: {REMEDY}")
             if fresh and out.dtype.kind == "f" and not np.isfinite(out).all():
@@ -215,6 +211,9 @@ class ShardReader:
             piece = memoryview(scratch)[: min(PIECE, stored.bytes - offset)]
             self._read(number, piece, offset, path)
             check = zlib.crc32(piece, check)
+        self._compare(number, header, check, stored)
+
+    def _compare(self, number: int, header: bytes, check: int, stored: StoredFile) -> None:
         if check != stored.crc32 or os.pread(number, len(header), 0) != header:
             raise FileError(self._damaged(stored.name))
 
