@@ -95,7 +95,6 @@ class DiskDatafit(Datafit):
         )
 
     def prepare(self) -> None:
-        """Check the loss."""
         _ = self._first_byte
         self._bare.prepare()
 

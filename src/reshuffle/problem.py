@@ -394,7 +394,6 @@ class Problem(ProblemOfRows, FiniteSum):
     # --- the run's business --------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Check the data for the core, and compile a user's own loss."""
         self.datafit.prepare()
 
     def contents(self) -> Mapping[str, str]:

@@ -48,7 +48,6 @@ class Rows(NamedTuple):
 
     @property
     def stored(self) -> int:
-        """The number of stored values."""
         return int(self.values.size if self.dense else self.indices.size)
 
     @property
@@ -112,7 +111,6 @@ class Rows(NamedTuple):
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
     def column_counts(self, features: int) -> NDArray[np.int64]:
-        """The number of values in each column."""
         if self.dense:
             return np.full(features, len(self.values))
         counts = np.zeros(features, dtype=np.int64)

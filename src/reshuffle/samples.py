@@ -68,7 +68,6 @@ class Samples:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of x."""
         return (self.features + self.bias, *self.outputs)
 
     # --- what the core takes -------------------------------------------------------------------
@@ -206,7 +205,6 @@ class Samples:
 
     @cached_property
     def column_counts(self) -> NDArray[np.int64]:
-        """The number of values of each feature."""
         return self.rows.column_counts(self.features)
 
     def __getstate__(self) -> dict[str, object]:

@@ -92,7 +92,6 @@ class Trace(Mapping[str, Array]):
         return Trace(self._columns, self.header)
 
     def to_csv(self, path: Location) -> None:
-        """Write the columns as a CSV file."""
         write_csv(path, self._columns, zip(*self._columns.values(), strict=True))
 
     def __getitem__(self, name: str) -> Array:
@@ -110,7 +109,6 @@ class Trace(Mapping[str, Array]):
         return f"<Trace: {self.rows()} rows of {', '.join(self._columns)}>"
 
     def _repr_html_(self) -> str:
-        """The first and the last rows, for notebooks."""
         shown_rows, note = ends(self.rows())
         columns = list(self._columns.values())
         rows = [[number(column[k]) for column in columns] for k in shown_rows]
@@ -212,7 +210,6 @@ class Result:
         return ", ".join(f"{count} {words}" for words, count in made.items() if count)
 
     def _repr_html_(self) -> str:
-        """The lines of ``summary``, for notebooks."""
         lines = [line.split(maxsplit=1) for line in self.summary().splitlines()]
         rows = [(name, text[0] if text else "") for name, *text in lines]
         return html_table("Result: " + self.message, (), rows)

@@ -30,7 +30,6 @@ class Inference:
     names: list[str]
     estimate: Array
     covariance: Array
-    """The covariance matrix of the estimates."""
     level: float
     """The probability with which an interval covers its target."""
     df: float
@@ -80,7 +79,6 @@ class Inference:
         return np.asarray(self._distribution.ppf(0.5 + self.level / 2.0) * self.std_error)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """For each name its numbers."""
         columns = [getattr(self, name) for name in COLUMNS]
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return {
@@ -123,7 +121,6 @@ class Inference:
         return "\n".join([head, *lines, f"errors: {self.method}", f"about: {self.about}"])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         rows = [
             (name, *(f"{value:.5g}" for value in row.values()))
             for name, row in self.to_dict().items()

@@ -80,7 +80,6 @@ class Manifest:
 
     @property
     def stored(self) -> int:
-        """The number of values of all rows."""
         return sum(shard.stored for shard in self.shards)
 
     @property
@@ -90,7 +89,6 @@ class Manifest:
 
     @property
     def row_bytes(self) -> int:
-        """The bytes that the rows would take in memory, without their targets."""
         return self.memory_of(self.stored, self.rows)
 
     def memory_of(self, stored: int, rows: int) -> int:

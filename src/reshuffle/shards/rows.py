@@ -112,7 +112,6 @@ class Shards:
 
     @property
     def unit(self) -> bool:
-        """Whether all values are 1, and none is stored."""
         return bool(self.manifest.unit)
 
     @cached_property
@@ -131,7 +130,6 @@ class Shards:
 
     @property
     def bytes(self) -> int:
-        """The bytes that all rows would take in memory."""
         return self.manifest.memory_of(self.stored, self.shape[0])
 
     @property

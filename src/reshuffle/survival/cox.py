@@ -143,7 +143,6 @@ class CoxProblem(TwiceDifferentiable):
         ]
 
     def with_penalty(self, penalty: Penalty) -> CoxProblem:
-        """The problem with another penalty."""
         known = ("strata", "smoothness", "least", "reference", "varying")
         other = keep(copy(self), **{name: getattr(self, name) for name in known})
         other.penalty = penalty
