@@ -158,11 +158,10 @@ class DeviceProblem(ProblemOfRows):
     @property
     def typical_curvature(self) -> float:
         """L̄; see ``Problem``."""
-        c = float(self.datafit.loss.curvature)
+        c = float(self.loss.curvature)
         squares = float(self.datafit.column_squares.sum()) + self.fit_intercept
-        return (
-            c if c < np.inf else 1.0
-        ) * squares + self.ridge or 1.0  # for rows of zeros any number will do
+        # for rows of zeros any number will do
+        return (c if c < np.inf else 1.0) * squares + self.ridge or 1.0
 
     def contents(self) -> Mapping[str, str]:
         """The digests of the arrays, which are copied from the card one after the other."""

@@ -47,11 +47,6 @@ def curvatures(loss: Loss, margins: Array, targets: Array) -> Array | None:
         return np.asarray(low + (high - low) * (targets / means - 1.0))
 
 
-def counted_rows(problem: Problem) -> int:
-    """Rows of positive weight."""
-    return int(np.count_nonzero(problem.datafit.own_weights()))
-
-
 def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
     """φ over the mean sample weight, and its degrees of freedom.
 
@@ -66,7 +61,8 @@ def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
         raise InputError(
             f"covariance='model' needs a loss that stands for a distribution, and {problem.loss!r} does not: take covariance='robust'"
         )
-    rows = counted_rows(problem)
+    weights = fit.own_weights()
+    rows = int(np.count_nonzero(weights))
     df = rows - fit.shape[0]
     if df <= 0:
         raise InputError(
@@ -75,4 +71,4 @@ def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
     slopes, _ = fit.slopes(x)
     expected = expected_curvatures(problem.loss, fit.predictors(x))
     squares = slopes**2 if expected is None else slopes**2 / expected
-    return float(fit.own_weights() @ squares) / df, float(df)
+    return float(weights @ squares) / df, float(df)

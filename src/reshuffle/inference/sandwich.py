@@ -19,7 +19,6 @@ import numpy as np
 
 from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError
-from reshuffle.inference.likelihoods import counted_rows as counted_rows
 from reshuffle.inference.likelihoods import curvatures, dispersion, expected_curvatures
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
@@ -145,6 +144,11 @@ def check_enough(coefficients: float, count: int, what: str) -> None:
             f"the intervals would not be valid: their theory needs many more {what} than coefficients, and there are {count} {what} "
             f"for {coefficients:.3g} coefficients that the data determine; leave features out, or give a stronger ridge"
         )
+
+
+def counted_rows(problem: Problem) -> int:
+    """Rows of positive weight."""
+    return int(np.count_nonzero(problem.datafit.own_weights()))
 
 
 def robust(problem: Problem, x: Array, l2: Array, names: list[str]) -> Array:

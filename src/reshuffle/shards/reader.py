@@ -74,17 +74,14 @@ class ShardReader:
         self._counting = Lock()
         self._checking: dict[str, Lock] = {}
 
-    def targets(self) -> NDArray[np.float64]:
-        """The targets of all rows, in memory."""
-        out, start = np.empty(self.manifest.rows), 0
-        for number, shard in enumerate(self.manifest.shards):
-            self._fill(number, "targets", out[start : start + shard.rows], 0)
-            start += shard.rows
-        return out
-
-    def some_targets(self, number: int) -> NDArray[np.float64]:
-        out = np.empty(self.manifest.shards[number].rows)
-        self._fill(number, "targets", out, 0)
+    def targets(self, *shards: int) -> NDArray[np.float64]:
+        """The targets of the rows of these shards, of all if none is named, in memory."""
+        numbers = shards or range(len(self.manifest.shards))
+        counts = [self.manifest.shards[k].rows for k in numbers]
+        out, start = np.empty(sum(counts)), 0
+        for k, count in zip(numbers, counts, strict=True):
+            self._fill(k, "targets", out[start : start + count], 0)
+            start += count
         return out
 
     def window(
