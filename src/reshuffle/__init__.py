@@ -6,51 +6,55 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reshuffle.callbacks import Checkpoint
-    from reshuffle.comparison import Comparison, compare
-    from reshuffle.device_problem import DeviceProblem
-    from reshuffle.errors import (
-        ClientError,
-        ConversionWarning,
-        DivergenceError,
-        InputError,
-        StepWarning,
-    )
-    from reshuffle.estimators import (
-        RRClassifier,
-        RRClassifierCV,
-        RRCox,
-        RRCoxCV,
-        RRRegressor,
-        RRRegressorCV,
-        cox_path,
-        rr_path,
-    )
-    from reshuffle.federated import ExactDistributed, ExactFedRR, FedNewton, FedRR, LocalSGD
-    from reshuffle.labels import encode_labels
-    from reshuffle.objective import FiniteSum, Objective
-    from reshuffle.oracle import OracleProblem
-    from reshuffle.problem import Problem
-    from reshuffle.smoothness import Smoothness
-    from reshuffle.solvers import FISTA, ExactProxRR, ProxNewton, ProxRR, ProxSGD
-    from reshuffle.survival import CoxProblem
-    from reshuffle.trace import Result, Trace
-
-    from . import (
-        datasets,
-        engines,
-        estimators,
-        federated,
-        losses,
-        orders,
-        penalties,
-        plotting,
-        privacy,
-        steps,
-        survival,
-        testing,
-        theory,
-    )
+    from reshuffle import datasets as datasets
+    from reshuffle import engines as engines
+    from reshuffle import estimators as estimators
+    from reshuffle import federated as federated
+    from reshuffle import losses as losses
+    from reshuffle import orders as orders
+    from reshuffle import penalties as penalties
+    from reshuffle import plotting as plotting
+    from reshuffle import privacy as privacy
+    from reshuffle import steps as steps
+    from reshuffle import survival as survival
+    from reshuffle import testing as testing
+    from reshuffle import theory as theory
+    from reshuffle.callbacks import Checkpoint as Checkpoint
+    from reshuffle.comparison import Comparison as Comparison
+    from reshuffle.comparison import compare as compare
+    from reshuffle.device_problem import DeviceProblem as DeviceProblem
+    from reshuffle.errors import ClientError as ClientError
+    from reshuffle.errors import ConversionWarning as ConversionWarning
+    from reshuffle.errors import DivergenceError as DivergenceError
+    from reshuffle.errors import InputError as InputError
+    from reshuffle.errors import StepWarning as StepWarning
+    from reshuffle.estimators import RRClassifier as RRClassifier
+    from reshuffle.estimators import RRClassifierCV as RRClassifierCV
+    from reshuffle.estimators import RRCox as RRCox
+    from reshuffle.estimators import RRCoxCV as RRCoxCV
+    from reshuffle.estimators import RRRegressor as RRRegressor
+    from reshuffle.estimators import RRRegressorCV as RRRegressorCV
+    from reshuffle.estimators import cox_path as cox_path
+    from reshuffle.estimators import rr_path as rr_path
+    from reshuffle.federated import ExactDistributed as ExactDistributed
+    from reshuffle.federated import ExactFedRR as ExactFedRR
+    from reshuffle.federated import FedNewton as FedNewton
+    from reshuffle.federated import FedRR as FedRR
+    from reshuffle.federated import LocalSGD as LocalSGD
+    from reshuffle.labels import encode_labels as encode_labels
+    from reshuffle.objective import FiniteSum as FiniteSum
+    from reshuffle.objective import Objective as Objective
+    from reshuffle.oracle import OracleProblem as OracleProblem
+    from reshuffle.problem import Problem as Problem
+    from reshuffle.smoothness import Smoothness as Smoothness
+    from reshuffle.solvers import FISTA as FISTA
+    from reshuffle.solvers import ExactProxRR as ExactProxRR
+    from reshuffle.solvers import ProxNewton as ProxNewton
+    from reshuffle.solvers import ProxRR as ProxRR
+    from reshuffle.solvers import ProxSGD as ProxSGD
+    from reshuffle.survival import CoxProblem as CoxProblem
+    from reshuffle.trace import Result as Result
+    from reshuffle.trace import Trace as Trace
 
 __version__ = "0.3.0.dev0"
 
@@ -74,58 +78,7 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = "datasets engines estimators federated losses orders penalties plotting privacy steps survival testing theory"
 
-__all__ = [
-    "FISTA",
-    "Checkpoint",
-    "ClientError",
-    "Comparison",
-    "ConversionWarning",
-    "CoxProblem",
-    "DeviceProblem",
-    "DivergenceError",
-    "ExactDistributed",
-    "ExactFedRR",
-    "ExactProxRR",
-    "FedNewton",
-    "FedRR",
-    "FiniteSum",
-    "InputError",
-    "LocalSGD",
-    "Objective",
-    "OracleProblem",
-    "Problem",
-    "ProxNewton",
-    "ProxRR",
-    "ProxSGD",
-    "RRClassifier",
-    "RRClassifierCV",
-    "RRCox",
-    "RRCoxCV",
-    "RRRegressor",
-    "RRRegressorCV",
-    "Result",
-    "Smoothness",
-    "StepWarning",
-    "Trace",
-    "__version__",
-    "compare",
-    "cox_path",
-    "datasets",
-    "encode_labels",
-    "engines",
-    "estimators",
-    "federated",
-    "losses",
-    "orders",
-    "penalties",
-    "plotting",
-    "privacy",
-    "rr_path",
-    "steps",
-    "survival",
-    "testing",
-    "theory",
-]
+__all__ = sorted([*_HOMES, *_MODULES.split(), "__version__"])
 
 
 def __getattr__(name: str) -> object:
@@ -139,4 +92,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

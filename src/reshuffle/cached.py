@@ -27,6 +27,6 @@ class cached_property(functools.cached_property[T]):
 
 
 def keep(made: T, **known: object) -> T:
-    """Set cached properties of a new object whose values are already known; returns the object."""
+    """Set attributes of a new object, which may be frozen, or values of its cached properties; returns the object."""
     vars(made).update(known)
     return made

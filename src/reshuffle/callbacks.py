@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reshuffle.errors import extra
 from reshuffle.trace import Result
 from reshuffle.validation import check_positive
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Callback = Callable[[Result], bool | None]
 """Called with the run so far after each evaluated epoch; returning ``True`` stops the run.
@@ -36,8 +38,7 @@ class Checkpoint:
         self, path: str | os.PathLike[str], every: int = 1, seconds: float | None = None
     ) -> None:
         check_positive("every", every, integer=True)
-        if seconds is not None:
-            check_positive("seconds", seconds)
+        check_positive("seconds", seconds, optional=True)
         self.path, self.every, self.seconds = path, every, seconds or 0.0
         self._seen, self._saved = 0, -math.inf
 
@@ -53,42 +54,27 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
     """A live line on stderr: epochs done, objective, time left, and at the end how the run ended."""
 
     def __init__(self, epochs: int, title: str) -> None:
-        with extra("cli", "rich", "a progress bar"):
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-            from rich.progress import TimeRemainingColumn as Remaining
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("P = {task.fields[objective]:.6g}{task.fields[more]}"),
-            Remaining(),
-            console=Console(stderr=True),
-        )
+        self._bar = _bar(20, "P = {task.fields[objective]:.6g}{task.fields[more]}")
         self._task = self._bar.add_task(title, total=epochs, objective=float("nan"), more="")
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
-
-    def __call__(self, result: Result) -> None:
-        self._show(result)
 
     def finish(self, result: Result) -> None:
         """Finish the line; a run that reached its accuracy counts as complete, however many epochs were left."""
         if result.reached:
             end = ", converged" if result.converged else ", stationary"
-            self._show(result, end, total=result.epoch)
+            self(result, end, total=result.epoch)
         elif result.epoch < (self._bar.tasks[0].total or 0):
-            self._show(result, ", stopped")
+            self(result, ", stopped")
         else:
-            self._show(result)
+            self(result)
 
-    def _show(self, result: Result, end: str = "", **change: Any) -> None:
+    def __call__(self, result: Result, end: str = "", **change: Any) -> None:
         row = result.trace.last()
         known = [value for value in result.trace["objective"][-2:] if value == value]
         sent = row.get("bytes_up", 0.0) + row.get("bytes_down", 0.0)
@@ -113,12 +99,18 @@ def progress_bar(title: str, total: int, shown: bool) -> Iterator[Callable[[], N
     if not shown:
         yield lambda: None
         return
+    with _bar(40) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda: bar.advance(task)
+
+
+def _bar(width: int, *texts: str) -> Progress:
+    """A bar on stderr with a description, a count, these texts and the time left."""
     with extra("cli", "rich", "a progress bar"):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
         from rich.progress import TimeRemainingColumn as Remaining
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda: bar.advance(task)
+    columns = (TextColumn("{task.description}"), BarColumn(width), MofNCompleteColumn())
+    more = map(TextColumn, texts)
+    return Progress(*columns, *more, Remaining(), console=Console(stderr=True))

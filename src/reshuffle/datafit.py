@@ -41,6 +41,18 @@ class Copies(NamedTuple):
 ALONE = Copies(NO_VISITS, read_only(np.empty(0)))
 
 
+class Steps(NamedTuple):
+    """The steps of a sweep, x ← x - step·(average·Σ_{i in batch} g_i + ridge·x), and the prox after each of them."""
+
+    step: float
+    ridge: float = 0.0
+    average: float = 1.0
+    prox_step: float = 0.0
+    """The parameter of the prox of ψ; 0 for no prox."""
+    form: Form = NO_PENALTY
+    """ψ."""
+
+
 PIECE = 1 << 20
 """Noise is drawn for about this many numbers at a time: eight megabytes."""
 
@@ -91,12 +103,16 @@ class Datafit(Samples):
     def value(self, x: Array) -> float:
         """Σ_i w_i·l(a_iᵀx + b, y_i)."""
         core, x = self.core, self.checked(x)
+        return self._totalled(lambda part, total: native.value(core, x, *part, total))
+
+    def _totalled(self, add: Callable[[Range, float], float]) -> float:
+        """A sum over all rows: ``add`` is given the total so far, which is zero at each piece for threads."""
+        total = 0.0
         if self.pieces:
-            total = sum(self.each(lambda part: native.value(core, x, *part, 0.0)))
+            total = sum(self.each(lambda part: add(part, 0.0)))
         else:
-            total = 0.0
             for part in self.in_turn():
-                total = native.value(core, x, *part, total)
+                total = add(part, total)
         self.raise_own_errors()
         return float(total)
 
@@ -119,23 +135,17 @@ class Datafit(Samples):
         found, x, core = np.empty((self.n, *self.outputs)), self.checked(x), self.core
 
         def fill(part: Range) -> None:
-            if self.multiplies:
-                self._multiply_margins(part, x, part.of(found))
-            else:
-                native.margins(core, x, *part, part.of(found))
+            own = part.of(found)
+            if not self.multiplies:
+                native.margins(core, x, *part, own)
+                return
+            with np.errstate(all="ignore"):  # as in the core
+                np.matmul(part.of(self.quick.values), x[: self.features], out=own)
+                if self.bias:
+                    own += x[-1]
 
-        if self.pieces:
-            self.each(fill)
-        else:
-            for part in self.in_turn():
-                fill(part)
+        self.each(fill)
         return found
-
-    def _multiply_margins(self, part: Range, x: Array, out: Array) -> None:
-        with np.errstate(all="ignore"):  # as in the core
-            np.matmul(part.of(self.quick.values), x[: self.features], out=out)
-            if self.bias:
-                out += x[-1]
 
     def column_means(self) -> Array:
         """(1/n) Σ w_i a_i, one number per feature."""
@@ -148,17 +158,15 @@ class Datafit(Samples):
     def column_squares(self) -> Array:
         """(1/n) Σ w_i a_ij² of each feature: the curvature of f along it, up to that of the loss."""
         values, indices, indptr = self.quick
-        weights = self.weights if self.weights.size else np.ones(self.n)
-        if self.quick.dense and self.weights.size:
-            weighted: Array = np.einsum("ij,ij,i->j", values, values, weights) / self.n
-            return weighted
-        if self.quick.dense:  # without the factors this takes half as long
-            squares: Array = np.einsum("ij,ij->j", values, values, dtype=np.float64) / self.n
-            return squares
-        if self.quick.unit and not self.weights.size:
-            return self.column_counts / self.n
         out = np.zeros(self.features)
-        native.add_squares(values, indices, indptr, weights, out)
+        if self.quick.dense and self.weights.size:
+            np.einsum("ij,ij,i->j", values, values, self.weights, out=out)
+        elif self.quick.dense:  # without the factors this takes half as long
+            np.einsum("ij,ij->j", values, values, out=out, dtype=np.float64)
+        elif self.quick.unit and not self.weights.size:
+            return self.column_counts / self.n
+        else:
+            native.add_squares(values, indices, indptr, self.own_weights(), out)
         return out / self.n
 
     def curvature_product(self, v: Array, factor: float) -> Array:
@@ -235,36 +243,25 @@ class Datafit(Samples):
         core, multiplies = self.core, self.multiplies
 
         def combine(part: Range, out: Array) -> Array:
-            if multiplies:
-                return self._multiplied(part, part.of(slopes), out)
-            native.combine(core, part.of(slopes), *part, 1.0 / self.n, out)
+            if not multiplies:
+                native.combine(core, part.of(slopes), *part, 1.0 / self.n, out)
+                return out
+            with np.errstate(all="ignore"):  # as in the core
+                own = part.of(slopes)
+                own = (part.of(self.weights)[:, None] * own if self.weights.size else own) / self.n
+                out[: self.features] += part.of(self.quick.values).T @ own
+                if self.bias:
+                    out[-1] += np.ones(len(own)) @ own
             return out
 
         return self._summed(combine)
 
-    def _multiplied(self, part: Range, table: Array, out: Array) -> Array:
-        """``combined`` as a product of matrices."""
-        with np.errstate(all="ignore"):  # as in the core
-            own = part.of(self.weights)[:, None] * table if self.weights.size else table
-            own = own / self.n
-            out[: self.features] += part.of(self.quick.values).T @ own
-            if self.bias:
-                out[-1] += np.ones(len(own)) @ own
-        return out
-
     def conjugates(self, slopes: Array, scale: float) -> float:
         """Σ_i w_i·l*(scale·slopes_i, y_i), a part of the dual objective."""
         core = self.core
-        if self.pieces:
-            parts = self.each(
-                lambda part: native.conjugates(core, part.of(slopes), *part, scale, 0.0)
-            )
-            return float(sum(parts))
-        total = 0.0
-        for part in self.in_turn():
-            total = native.conjugates(core, part.of(slopes), *part, scale, total)
-        self.raise_own_errors()
-        return float(total)
+        return self._totalled(
+            lambda part, total: native.conjugates(core, part.of(slopes), *part, scale, total)
+        )
 
     # --- shuffled passes -----------------------------------------------------------------------
 
@@ -301,67 +298,43 @@ class Datafit(Samples):
         self,
         x: Array,
         visits: Visits,
-        step: float,
-        *,
-        ridge: float = 0.0,
+        steps: Steps,
         weights: Array | None = None,
         batch: int = 1,
-        average: float = 1.0,
-        prox_step: float = 0.0,
-        form: Form = NO_PENALTY,
     ) -> None:
         """Steps over the visits, in place; see ``FiniteSum.sweep``. The visits must be in range."""
         each, scale = self.weights if weights is None else weights, 1.0
-        flat, penalised = self.checked(x).reshape(-1), self.flat(x)
-        besides = x.size / batch if prox_step > 0.0 else 0.0
+        step, ridge, average, prox_step, form = steps
+        besides = self.checked(x).size / batch if prox_step > 0.0 else 0.0
         core, psi = self.core, native_form(form)
         for start, stop in self.calls(visits.size, lambda: visits, besides, batch):
             listen()
+            own = visits[start:stop]
             scale = native.sweep(
-                core,
-                each,
-                visits[start:stop],
-                batch,
-                average,
-                x,
-                step,
-                ridge,
-                prox_step,
-                psi,
-                scale,
+                core, each, own, batch, average, x, step, ridge, prox_step, psi, scale
             )
         if scale != 1.0:
-            flat[:penalised] *= scale
+            x[: self.features] *= scale
         self.raise_own_errors()
 
     def clipped_sweep(
-        self,
-        x: Array,
-        visits: Visits,
-        ends: Ends,
-        step: float,
-        *,
-        ridge: float,
-        average: float,
-        clip: float,
-        noise: Noise,
-        prox_step: float = 0.0,
-        form: Form = NO_PENALTY,
+        self, x: Array, visits: Visits, ends: Ends, steps: Steps, clip: float, noise: Noise
     ) -> None:
         """Steps along clipped gradients with noise, in place; see ``FiniteSum.clipped_sweep``."""
-        flat, penalised = self.checked(x).reshape(-1), self.flat(x)
-        some, begin = max(1, PIECE // x.size), 0
+        step, ridge, average, prox_step, form = steps
+        core, psi = self.core, native_form(form)
+        some, begin = max(1, PIECE // self.checked(x).size), 0
         for k in range(0, ends.size, some):
             listen()
             part = ends[k : k + some]
             rows, stop = noise(part.size).reshape(part.size, -1), int(part[-1])
             own = visits[begin : stop if k + some < ends.size else None]
             scale = native.clipped_sweep(
-                self.core, self.weights, own, part - begin, average, x, step, ridge, clip, 1.0, rows, prox_step,
-                native_form(form), 1.0,
+                core, self.weights, own, part - begin, average, x, step, ridge, clip, 1.0, rows,
+                prox_step, psi, 1.0,
             )  # fmt: skip
             if scale != 1.0:
-                flat[:penalised] *= scale
+                x[: self.features] *= scale
             begin = stop
         self.raise_own_errors()
 

@@ -14,9 +14,6 @@ from reshuffle.rows import Rows
 from reshuffle.shards import Shards
 from reshuffle.validation import as_array, check_finite, laid_out, read_only
 
-NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
-"""The empty index arrays of dense rows."""
-
 
 def check_rows(X: object) -> tuple[Rows | Shards, int, int]:
     """The rows of X, in memory or on disk. X is not copied if it is C-ordered or canonical CSR in float32 or float64."""
@@ -36,7 +33,7 @@ def check_rows(X: object) -> tuple[Rows | Shards, int, int]:
         _note("X is not stored row by row (C order) and was copied into that order", depth=4)
     values = laid_out(given, dtype)
     check_finite("X", values)
-    return Rows(read_only(values), NO_INDEX, NO_INDEX), *given.shape
+    return Rows.of_dense(values), *given.shape
 
 
 def _check_sparse(X: Any) -> tuple[Rows, int, int]:

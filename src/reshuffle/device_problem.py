@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.cached import cached_property, keep
+from reshuffle.cached import keep
 from reshuffle.digests import Fingerprint, digest
 from reshuffle.disk_datafit import on_disk
 from reshuffle.errors import InputError, shown
@@ -27,16 +27,15 @@ from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
 from reshuffle.losses import Logistic, Loss, check_loss
-from reshuffle.objective import Objective, check_penalty
+from reshuffle.objective import check_penalty, check_ridge
 from reshuffle.penalties import Penalty
-from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Form
-from reshuffle.problem import CLEAR, Problem
+from reshuffle.problem import Problem, ProblemOfRows
+from reshuffle.rows import Rows
 
 SamplesOnDevice = DeviceSamples | StreamedSamples | DeviceOutputs
 
 
-class DeviceProblem(Objective):
+class DeviceProblem(ProblemOfRows):
     """P(x) = (1/n) Σ_i w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖² + ψ(x), with rows on a graphics card.
 
     For ``ExactProxRR``. The rows are not copied; x and results are numpy arrays of the processor.
@@ -68,8 +67,7 @@ class DeviceProblem(Objective):
         device: Device | None = None,
     ) -> None:
         loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
-        if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
-            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        ridge = check_ridge(ridge)
         if device is not None and not is_device(device):
             raise InputError(
                 f"device must be None, for the graphics card, or a reshuffle.gpu.CudaDevice, got {shown(device)}"
@@ -95,13 +93,9 @@ class DeviceProblem(Objective):
             weights = weights * (n / float(weights.sum()))
         if offset is not None:
             offsets = check_device_vector(where, "offset", offset, n)
-        bias = bool(fit_intercept)
-        samples: SamplesOnDevice
-        if outputs:
-            samples = outputs_on_device(where, rows, targets, weights, loss, d, bias, (outputs,))
-        else:
-            samples = samples_on_device(where, rows, targets, weights, offsets, loss, d, bias)
-        self._take(samples, penalty, float(ridge))
+        bias, shape = bool(fit_intercept), (outputs,) if outputs else ()
+        placed = _placed(where, rows, targets, weights, offsets, loss, d, bias, shape)
+        self._take(placed, penalty, ridge)
 
     def _take(self, samples: SamplesOnDevice, penalty: Penalty | None, ridge: float) -> None:
         self.datafit: SamplesOnDevice = samples
@@ -115,14 +109,10 @@ class DeviceProblem(Objective):
         fit, made = problem.datafit, cls.__new__(cls)
         others = fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
         samples: SamplesOnDevice
-        if fit.outputs:
-            samples = outputs_on_device(
-                device, fit.quick, fit.targets, fit.weights, fit.loss, fit.features, fit.bias, fit.outputs
-            )  # fmt: skip
-        elif fit.on_disk:
+        if fit.on_disk and not fit.outputs:
             samples = samples_of_shards(device, on_disk(fit).rows, *others)
         else:
-            samples = samples_on_device(device, fit.quick, *others)
+            samples = _placed(device, fit.quick, *others, fit.outputs)
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
@@ -152,23 +142,6 @@ class DeviceProblem(Objective):
             f"ridge={self.ridge:g}, intercept={fit.bias}>"
         )
 
-    @property
-    def features(self) -> int:
-        return self.datafit.features
-
-    @property
-    def loss(self) -> Loss:
-        return self.datafit.loss
-
-    @property
-    def fit_intercept(self) -> bool:
-        return self.datafit.bias
-
-    @cached_property
-    def form_with_ridge(self) -> Form | None:
-        """ψ with the ridge in the form for the solver of models, if it can be compiled."""
-        return compiled_form(self.penalty, (self.features, *self.datafit.outputs), self.ridge)
-
     def ridge_at(self, x: Array) -> float:
         """(ridge/2)‖x‖²."""
         own = x[: self.features]
@@ -185,25 +158,10 @@ class DeviceProblem(Objective):
     @property
     def typical_curvature(self) -> float:
         """L̄; see ``Problem``."""
-        c = float(self.datafit.loss.curvature)
+        c = float(self.loss.curvature)
         squares = float(self.datafit.column_squares.sum()) + self.fit_intercept
-        return (
-            c if c < np.inf else 1.0
-        ) * squares + self.ridge or 1.0  # for rows of zeros any number will do
-
-    @property
-    def can_recede(self) -> bool:  # type: ignore[override]
-        return self.datafit.loss.recedes is not None
-
-    def recedes(self, x: Array) -> bool:
-        """See ``Problem``."""
-        fit = self.datafit
-        if (falls := fit.loss.recedes) is None:
-            return False
-        z = fit.margins(x)
-        away = falls(z, fit.targets, CLEAR * float(abs(z).max()))
-        weights: Any = fit.weights
-        return bool((away | (weights == 0.0)).all() if len(weights) else away.all())
+        # for rows of zeros any number will do
+        return (c if c < np.inf else 1.0) * squares + self.ridge or 1.0
 
     def contents(self) -> Mapping[str, str]:
         """The digests of the arrays, which are copied from the card one after the other."""
@@ -217,3 +175,13 @@ class DeviceProblem(Objective):
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),
         }
+
+
+def _placed(
+    device: Device, rows: Rows, targets: DeviceArray, weights: DeviceArray, offsets: DeviceArray, loss: Loss,
+    features: int, bias: bool, outputs: tuple[int, ...],
+) -> DeviceSamples | DeviceOutputs:  # fmt: skip
+    """Samples on the device, with one margin for each row or with several."""
+    if outputs:
+        return outputs_on_device(device, rows, targets, weights, loss, features, bias, outputs)
+    return samples_on_device(device, rows, targets, weights, offsets, loss, features, bias)

@@ -63,9 +63,8 @@ def _parts(value: Any) -> Iterator[object]:
         yield from (value.func, value.args, value.keywords)
     elif isinstance(value, ModuleType):
         yield value.__name__
-    elif hasattr(value, "__func__") and hasattr(
-        value, "__self__"
-    ):  # A bound method: its object counts, too.
+    elif hasattr(value, "__func__") and hasattr(value, "__self__"):
+        # A bound method: its object counts, too.
         yield from (value.__func__, value.__self__)
     elif hasattr(value, "__code__") or hasattr(value, "py_func"):
         yield from code_parts(value)

@@ -7,30 +7,27 @@ time, so that its sums, and therefore the bits of a run, do not depend on the av
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray, Ends, Noise
+from reshuffle.arrays import AnyArray, Array, Ends, Noise, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
-from reshuffle.datafit import ALONE, Copies, Datafit
+from reshuffle.datafit import ALONE, Copies, Datafit, Steps
 from reshuffle.digests import digest
-from reshuffle.disk_visits import WindowPart, segments_of
+from reshuffle.disk_visits import Stretches, WindowPart, gathered, segments_of
 from reshuffle.errors import InputError
 from reshuffle.interruption import listen
 from reshuffle.losses import Loss
-from reshuffle.penalties.forms import NO_PENALTY, Form
 from reshuffle.rows import Rows
 from reshuffle.samples import Range
 from reshuffle.shards import Shards
 from reshuffle.validation import read_only
 
-Array = NDArray[np.float64]
-Visits = NDArray[np.uint32]
 T = TypeVar("T", float, Array)
 
 
@@ -55,14 +52,16 @@ class DiskDatafit(Datafit):
 
     # --- windows -------------------------------------------------------------------------------
 
+    def _loaded(self, rows: Rows, **changed: Any) -> Datafit:
+        """The samples with their rows in memory."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Datafit(**(own | {"rows": rows} | changed))
+
     def _local(self, rows: Rows, targets: AnyArray, weights: Array, offsets: Array) -> Datafit:
-        fit = Datafit(
-            rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs, self.threads,
-            read_only(offsets),
-        )  # fmt: skip
-        return keep(
-            fit, quick=rows
-        )  # rows of ones have no values in the files, so no window is searched for other values
+        """Samples whose rows were read; rows of ones have no values in the files, so no window is searched for other values."""
+        others = {"targets": targets, "weights": weights, "offsets": offsets}
+        fit = self._loaded(rows, **{name: read_only(array) for name, array in others.items()})
+        return keep(fit, quick=rows)
 
     def windows(self) -> Iterator[tuple[Range, Datafit]]:
         """All rows in storage order, shard by shard. The first pass also counts the values of each column."""
@@ -96,21 +95,13 @@ class DiskDatafit(Datafit):
         )
 
     def prepare(self) -> None:
-        """Check the loss."""
         _ = self._first_byte
         self._bare.prepare()
 
     @cached_property
     def _bare(self) -> Datafit:
         """The samples without features, for computations from targets and margins alone."""
-        nothing = Rows(
-            read_only(np.empty((self.n, 0))),
-            read_only(np.empty(0, np.uint32)),
-            read_only(np.empty(0, np.uint32)),
-        )
-        return Datafit(
-            nothing, self.targets, self.weights, self.loss, self.bias, 0, self.outputs, self.threads, self.offsets
-        )  # fmt: skip
+        return self._loaded(Rows.of_dense(np.empty((self.n, 0))), features=0)
 
     # --- passes over all rows ------------------------------------------------------------------
 
@@ -120,10 +111,8 @@ class DiskDatafit(Datafit):
         return {}
 
     def value(self, x: Array) -> float:
-        if self.reads_once:
+        if self.reads_once or self._is_last(x):
             return float(self._at(x)["value"])
-        if self._is_last(x):
-            return float(self._last["value"])
         return float(self._summed_up(lambda part, fit: fit.value(x)))
 
     def _is_last(self, x: Array) -> bool:
@@ -242,8 +231,8 @@ class DiskDatafit(Datafit):
         groups = [segment.pieces for segment in segments]
         for segment, rows in zip(segments, self.rows.windows(groups), strict=True):
             listen()
-            stretches, at = [], 0
-            shift = np.zeros(len(self.rows.counts), dtype=np.int64)
+            stretches: Stretches = []
+            shift, at = np.zeros(len(self.rows.counts), dtype=np.int64), 0
             for k in segment.pieces:
                 whole = Range(int(starts[k]), int(starts[k + 1]))
                 stretches.append((whole, Range(at, at + whole.end - whole.begin)))
@@ -251,41 +240,22 @@ class DiskDatafit(Datafit):
                 at += whole.end - whole.begin
             mine = visits[segment.visits]
             local = (mine + shift[self.rows.owners(mine)]).astype(np.uint32)
-            empty = self._local(rows, np.empty(0), np.empty(0), np.empty(0))
-            part = WindowPart(read_only(local), empty, stretches, segment)
-            yield part._replace(fit=self._filled(part, rows, at))
-
-    def _filled(self, part: WindowPart, rows: Rows, count: int) -> Datafit:
-        """The rows of a part with their targets, weights and offsets."""
-
-        def of(array: AnyArray) -> AnyArray:
-            if not array.size:
-                return array
-            found = np.empty((count, *array.shape[1:]), dtype=array.dtype)
-            for whole, local in part.stretches:
-                local.of(found)[...] = whole.of(array)
-            return found
-
-        return self._local(rows, of(self.targets), of(self.weights), of(self.offsets))
+            given = (gathered(a, stretches) for a in (self.targets, self.weights, self.offsets))
+            yield WindowPart(read_only(local), self._local(rows, *given), stretches, segment)
 
     def sweep(
         self,
         x: Array,
         visits: Visits,
-        step: float,
-        *,
-        ridge: float = 0.0,
+        steps: Steps,
         weights: Array | None = None,
         batch: int = 1,
-        average: float = 1.0,
-        prox_step: float = 0.0,
-        form: Form = NO_PENALTY,
     ) -> None:
         """Steps over the visits, in place. A batch that extends into the next window is cut in two."""
         for part in self.parts(visits):
             if (
                 batch > 1
-                and prox_step > 0.0
+                and steps.prox_step > 0.0
                 and part.segment.visits.stop < visits.size
                 and part.visits.size % batch
             ):
@@ -294,26 +264,11 @@ class DiskDatafit(Datafit):
                     f"the next, here after {part.visits.size} samples: give a batch size that divides the rows of a shard, "
                     f"{self.rows.manifest.shard_rows}"
                 )
-            some = (
-                weights if weights is None or not weights.size else read_only(part.gather(weights))
-            )
-            part.fit.sweep(
-                x, part.visits, step, ridge=ridge, weights=some, batch=batch, average=average, prox_step=prox_step, form=form
-            )  # fmt: skip
+            own = None if weights is None else read_only(part.gather(weights))
+            part.fit.sweep(x, part.visits, steps, own, batch)
 
     def clipped_sweep(
-        self,
-        x: Array,
-        visits: Visits,
-        ends: Ends,
-        step: float,
-        *,
-        ridge: float,
-        average: float,
-        clip: float,
-        noise: Noise,
-        prox_step: float = 0.0,
-        form: Form = NO_PENALTY,
+        self, x: Array, visits: Visits, ends: Ends, steps: Steps, clip: float, noise: Noise
     ) -> None:
         """Steps along clipped gradients with noise. If a batch extends into the next window, its sum so far is added to its noise.
 
@@ -326,17 +281,14 @@ class DiskDatafit(Datafit):
             ended = ends.size if last else int(np.searchsorted(ends, stop, side="right"))
             if ended > k:
                 own = part.visits[: ends[ended - 1] - start]
-                part.fit.clipped_sweep(
-                    x, own, ends[k:ended] - start, step, ridge=ridge, average=average, clip=clip, noise=begun,
-                    prox_step=prox_step, form=form,
-                )  # fmt: skip
+                part.fit.clipped_sweep(x, own, ends[k:ended] - start, steps, clip, begun)
             rest = part.visits[own.size if ended > k else 0 :]
             k = ended
             if rest.size and not last:  # x - x⁺ of a step of length 1 without noise is the sum
                 moved, one = x.copy(), np.array([rest.size])
                 part.fit.clipped_sweep(
-                    moved, rest, one, 1.0, ridge=0.0, average=1.0, clip=clip, noise=lambda _: np.zeros((1, *x.shape))
-                )  # fmt: skip
+                    moved, rest, one, Steps(1.0), clip, lambda _: np.zeros((1, *x.shape))
+                )
                 begun.add(x - moved)
 
     def block(
@@ -355,13 +307,11 @@ class DiskDatafit(Datafit):
 
     def fits_in(self, kept: AnyArray) -> bool:
         """Whether the rows fit into memory with these features alone, given as a mask or as numbers."""
-        each = (0 if self.rows.unit else self.rows.dtype.itemsize) + (0 if self.rows.dense else 4)
-        stored = (
-            int(self.column_counts[kept].sum())
-            if not self.rows.dense
-            else self.n * int(np.count_nonzero(kept) if kept.dtype == bool else kept.size)
-        )
-        return each * stored + 8 * self.n <= self.rows.memory // 2
+        if self.rows.dense:
+            stored = self.n * int(np.count_nonzero(kept) if kept.dtype == bool else kept.size)
+        else:
+            stored = int(self.column_counts[kept].sum())
+        return self.rows.manifest.memory_of(stored, self.n) <= self.rows.memory // 2
 
     def columns(self, kept: Visits) -> Datafit:  # type: ignore[override]
         """The samples with these features alone, in memory; an error if they do not fit."""
@@ -371,34 +321,19 @@ class DiskDatafit(Datafit):
             raise InputError(
                 f"{kept.size} features of {self.rows!r} do not fit into memory={self.rows.memory:,} bytes: give more to open_shards"
             )
-        counts, squares, found = self.column_counts, self.column_squares, list[Rows]()
-        for _, fit in self.windows():
-            found.append(fit.quick.columns(kept, self.features))
-        rows = Rows.join(found) if not self.rows.unit else _joined_ones(found)
-        fit = Datafit(
-            rows, self.targets, self.weights, self.loss, self.bias, int(kept.size), self.outputs, self.threads,
-            self.offsets,
-        )  # fmt: skip
+        counts, squares = self.column_counts, self.column_squares
+        rows = Rows.join([fit.quick.columns(kept, self.features) for _, fit in self.windows()])
+        fit = self._loaded(rows, features=int(kept.size))
         return keep(fit, column_counts=counts[kept], column_squares=squares[kept])
 
     def in_memory(
         self, pieces: Sequence[int], targets: AnyArray, weights: Array, offsets: Array
     ) -> Datafit:
         """The samples of these pieces, which stay in memory; no file is read whole for them."""
-        return self._local(self.rows.glance(pieces), targets, weights, offsets)
+        return self._local(self.rows.window(pieces, verify=False), targets, weights, offsets)
 
-    def take(self, order: Visits) -> Self:
-        """The samples with these numbers, which must rise; in memory if they fit."""
-        weights = self.weights[order] if self.weights.size else self.weights
-        offsets = self.offsets[order] if self.offsets.size else self.offsets
-        return self._on(self.rows[order], self.targets[order], weights, offsets)
-
-    def piece(self, start: int, stop: int) -> Self:
-        return self._on(
-            self.rows[start:stop], self.targets[start:stop], self.weights[start:stop], self.offsets[start:stop]
-        )  # fmt: skip
-
-    def _on(self, rows: Shards, targets: AnyArray, weights: Array, offsets: Array) -> Self:
+    def on_samples(self, rows: Any, targets: AnyArray, weights: Array, offsets: Array) -> Self:
+        """The loss on other samples; in memory if their rows fit."""
         found: Any = datafit_on(
             rows, read_only(targets), read_only(weights), self.loss, self.bias, self.features, self.outputs,
             read_only(offsets),
@@ -426,12 +361,6 @@ class Begun:
         return rows
 
 
-def _joined_ones(parts: list[Rows]) -> Rows:
-    """Rows without values, one after the other."""
-    whole = Rows.join([part._replace(values=part.indices) for part in parts])
-    return whole._replace(values=parts[0].values)
-
-
 def on_disk(fit: Datafit) -> DiskDatafit:
     """The samples, checked to have their rows in files."""
     if not isinstance(fit, DiskDatafit):
@@ -444,10 +373,8 @@ def datafit_on(
     outputs: tuple[int, ...], offsets: Array,
 ) -> Datafit:  # fmt: skip
     """The samples with their loss; rows on disk that fit into memory are read into it."""
-    if isinstance(rows, Rows):
-        return Datafit(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)
-    if rows.fits:
-        return Datafit(
-            rows.load(), targets, weights, loss, bias, features, outputs, offsets=offsets
-        )
-    return DiskDatafit(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)
+    if isinstance(rows, Shards) and rows.fits:
+        rows = rows.load()
+    kind: Any = DiskDatafit if isinstance(rows, Shards) else Datafit
+    fit: Datafit = kind(rows, targets, weights, loss, bias, features, outputs, offsets=offsets)
+    return fit

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Visits
 from reshuffle.datafit import Datafit
 from reshuffle.errors import InputError
 from reshuffle.samples import Range
 from reshuffle.shards import Shards
 
-Visits = NDArray[np.uint32]
 FEWEST = 1 << 12
 """The fewest visits that are examined together, so that short windows do not need a call of numpy for each visit."""
 WASTE = 2.0
@@ -28,22 +26,31 @@ class Segment(NamedTuple):
     pieces: tuple[int, ...]
 
 
+Stretches = list[tuple[Range, Range]]
+"""For each piece in memory its rows among all, and its rows in memory."""
+
+
+def gathered(array: AnyArray, stretches: Stretches) -> AnyArray:
+    """The entries of these rows, of an array with one for each row; of an empty array none."""
+    if not array.size:
+        return array
+    found = np.empty((stretches[-1][1].end, *array.shape[1:]), dtype=array.dtype)
+    for whole, local in stretches:
+        local.of(found)[...] = whole.of(array)
+    return found
+
+
 class WindowPart(NamedTuple):
     """A segment with its rows in memory."""
 
     visits: Visits
     """Numbers of rows of ``fit``."""
     fit: Datafit
-    stretches: list[tuple[Range, Range]]
-    """For each piece its rows among all and its rows in ``fit``."""
+    stretches: Stretches
     segment: Segment
 
     def gather(self, table: AnyArray) -> AnyArray:
-        """The entries of these rows, of an array with one for each row."""
-        found = np.empty((self.fit.n, *table.shape[1:]), dtype=table.dtype)
-        for whole, local in self.stretches:
-            local.of(found)[...] = whole.of(table)
-        return found
+        return gathered(table, self.stretches)
 
     def scatter(self, part: AnyArray, table: AnyArray) -> None:
         for whole, local in self.stretches:

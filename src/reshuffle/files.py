@@ -60,9 +60,8 @@ def replacing(path: Location) -> Iterator[BinaryIO]:
         if not _replaceable(target):
             raise FileError(f"cannot write {target}: it exists and is not a regular file")
         _remove_litter(target)
-        names: list[
-            Path
-        ] = []  # The list exists before the file does, since a signal may come at any moment.
+        # The list exists before the file does, since a signal may come at any moment.
+        names = list[Path]()
         try:
             with _fresh(target, names) as file:
                 yield file
@@ -154,9 +153,8 @@ def _fresh(target: Path, names: list[Path]) -> BinaryIO:
         names.append(target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp"))
         file = os.fdopen(os.open(names[-1], FRESH, 0o666), "w+b")
         _lock(file.fileno(), wait=True)
-        if os.fstat(
-            file.fileno()
-        ).st_nlink:  # Otherwise another process removed it between the two lines above.
+        # Another process may have removed it between the two lines above.
+        if os.fstat(file.fileno()).st_nlink:
             return file
         file.close()
 

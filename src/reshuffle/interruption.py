@@ -34,17 +34,6 @@ class OutOfTime(BaseException):
 
 
 @contextmanager
-def calls_of(work: int, visits: int | None = None) -> Iterator[None]:
-    """Use calls of this size in the block, in all threads: smaller calls are interrupted sooner, and cost more."""
-    before = CALL.work, CALL.visits
-    CALL.work, CALL.visits = work, visits
-    try:
-        yield
-    finally:
-        CALL.work, CALL.visits = before
-
-
-@contextmanager
 def until(deadline: float) -> Iterator[None]:
     """In the block, ``listen`` raises ``OutOfTime`` from this time of ``time.perf_counter`` on; other threads are not affected."""
     token = _DEADLINE.set(deadline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from reshuffle.arrays import Ends, Noise
 from reshuffle.arrays import Visits as Visits
 from reshuffle.cached import cached_property
 from reshuffle.datafit import ALONE, Copies, Datafit
-from reshuffle.digests import Fingerprint, digest
+from reshuffle.digests import Fingerprint, digest, on_demand
 from reshuffle.errors import InputError, shown
 from reshuffle.interruption import listen
 from reshuffle.penalties import Penalty, Zero, ability, strong_convexity
@@ -171,6 +171,11 @@ class Objective(ABC):
         """The digest of each part's content."""
         return {"problem": digest(self)}
 
+    def __getstate__(self) -> dict[str, object]:
+        """The state without cached values: kernels and constants belong to one process."""
+        found = on_demand(type(self))
+        return {name: value for name, value in vars(self).items() if name not in found}
+
 
 class FiniteSum(Objective):
     """f = (1/n) Σ_i f_i, each f_i convex and L_i-smooth.
@@ -293,7 +298,7 @@ class FiniteSum(Objective):
                 raise InputError(
                     f"{name} must be a float64 array of shape {shape} that can be changed"
                 )
-        drift = np.ascontiguousarray(check_vector("drift", drift, self.shape), dtype=np.float64)
+        drift = check_vector("drift", drift, self.shape)
         self.block(x, visits, step, table, drift)
         x -= step * visits.size * drift
 
@@ -380,17 +385,21 @@ class Reordered(FiniteSum):
         return Smoothness(constants.copy)
 
 
-def check_penalty(penalty: object) -> Penalty:
+def check_penalty(penalty: Any) -> Penalty:
     """The penalty, checked to have ``value`` and ``prox``; ``None`` means no penalty."""
     if penalty is None:
         return Zero()
-    if not _is_penalty(penalty):
+    methods = (getattr(penalty, name, None) for name in ("value", "prox"))
+    if isinstance(penalty, type) or not all(map(callable, methods)):
         raise InputError(
             f"penalty must have methods value(x) and prox(x, step), got {shown(penalty)}"
         )
-    return penalty
+    given: Penalty = penalty
+    return given
 
 
-def _is_penalty(given: object) -> TypeGuard[Penalty]:
-    methods = (getattr(given, name, None) for name in ("value", "prox"))
-    return not isinstance(given, type) and all(map(callable, methods))
+def check_ridge(ridge: object) -> float:
+    """A ridge is a finite number that is not negative."""
+    if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
+        raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+    return float(ridge)

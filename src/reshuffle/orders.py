@@ -119,9 +119,8 @@ class Windows:
     fixed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name in ("window", "shard"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name), integer=True)
+        check_positive("window", self.window, integer=True, optional=True)
+        check_positive("shard", self.shard, integer=True)
 
     def visits(self, pool: Visits, rng: np.random.Generator, epoch: int) -> Visits:
         starts = np.array([*range(0, pool.size, self.shard), pool.size])

@@ -47,13 +47,9 @@ def plot_gap(
     is numbered. ``against`` is "epoch", "rounds", "passes", "gradients", "prox_evals", "seconds", or
     "bytes"; ``n``, the number of samples in a pass, is needed if a trace does not know it.
     """
-    with extra("cli", "matplotlib", "a figure"):
-        import matplotlib.pyplot as plt
-
     named = _named(traces)
     costs = {name: [across(run, against, n) for run in runs] for name, runs in named.items()}
-    if ax is None:
-        _, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
+    ax = _axes(5, 3.6) if ax is None else ax
     ax.set_yscale("log")
     if against in LOGARITHMIC:
         ax.set_xscale("log")
@@ -68,6 +64,14 @@ def plot_gap(
     if legend:
         ax.legend(frameon=False)
     return ax
+
+
+def _axes(width: float, height: float) -> Axes:
+    """The axes of a new figure of this many inches."""
+    with extra("cli", "matplotlib", "a figure"):
+        import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def _named(traces: Any) -> dict[str, list[Run]]:
@@ -88,11 +92,7 @@ def _named(traces: Any) -> dict[str, list[Run]]:
 
 def plot_split(federation: Federation, ax: Axes | None = None) -> Axes:
     """The number of samples of each client, by label if there are few labels."""
-    with extra("cli", "matplotlib", "a figure"):
-        import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
+    ax = _axes(5, 3.6) if ax is None else ax
     targets = [getattr(client, "targets", np.empty(0)) for client in federation.clients]
     labels = np.unique(np.concatenate(targets))
     numbers = np.arange(len(federation.clients))
@@ -125,11 +125,7 @@ def plot_path(
     ``names`` are the features' names, if the path does not know them; ``mark`` is a λ to point out,
     such as ``lambda_`` of a cross-validated estimator.
     """
-    with extra("cli", "matplotlib", "a figure"):
-        import matplotlib.pyplot as plt
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
+    ax = _axes(6, 3.8) if ax is None else ax
     coefs = path.coefs if path.coefs.ndim == 2 else path.coefs[:, 0]
     several = path.coefs.ndim == 3 and path.coefs.shape[1] > 1
     if several:

@@ -13,18 +13,18 @@ from reshuffle.arrays import AnyArray, Array, Ends, Noise, Visits
 from reshuffle.cached import cached_property, keep
 from reshuffle.capacity import check_unknown
 from reshuffle.core import native
-from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit
+from reshuffle.datafit import ALONE, NO_VISITS, Copies, Datafit, Steps
 from reshuffle.design import check_rows
-from reshuffle.digests import digest, on_demand
+from reshuffle.digests import digest
 from reshuffle.disk_datafit import datafit_on
-from reshuffle.errors import InputError, shown
+from reshuffle.errors import InputError
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.losses.offsets import check_offsets
 from reshuffle.losses.targets import check_targets
-from reshuffle.objective import FiniteSum, check_penalty
+from reshuffle.objective import FiniteSum, Objective, check_penalty, check_ridge
 from reshuffle.penalties import Penalty, ability
 from reshuffle.penalties.abilities import compiled_form
-from reshuffle.penalties.forms import Form, native_form
+from reshuffle.penalties.forms import NO_PENALTY, Form, native_form
 from reshuffle.rows import Rows
 from reshuffle.smoothness import Smoothness
 from reshuffle.validation import (
@@ -42,7 +42,52 @@ CLEAR = 1e-9
 """The sign of a margin is certain, in spite of rounding, if it exceeds this share of the largest one."""
 
 
-class Problem(FiniteSum):
+class ProblemOfRows(Objective):
+    """What problems with losses of margins a_iᵀx + b have in common, wherever the rows lie."""
+
+    datafit: Any
+
+    @property
+    def features(self) -> int:
+        features: int = self.datafit.features
+        return features
+
+    @property
+    def loss(self) -> Loss:
+        loss: Loss = self.datafit.loss
+        return loss
+
+    @property
+    def fit_intercept(self) -> bool:
+        return bool(self.datafit.bias)
+
+    @cached_property
+    def form(self) -> Form | None:
+        """ψ in the form that the kernels read, if it can be compiled."""
+        return compiled_form(self.penalty, (self.features, *self.shape[1:]))
+
+    @cached_property
+    def form_with_ridge(self) -> Form | None:
+        """As ``form``, with (ridge/2)‖x‖² added."""
+        if self.ridge == 0.0:
+            return self.form
+        return compiled_form(self.penalty, (self.features, *self.shape[1:]), self.ridge)
+
+    @property
+    def can_recede(self) -> bool:  # type: ignore[override]
+        return self.loss.recedes is not None
+
+    def recedes(self, x: Array) -> bool:
+        """Whether x classifies every row correctly, so that P(tx) falls as t grows; False if the loss cannot tell."""
+        if (falls := self.loss.recedes) is None:
+            return False
+        fit = self.datafit
+        z, w = fit.margins(x), fit.weights
+        away = falls(z, fit.targets, CLEAR * float(abs(z).max()))
+        return bool((away | (w == 0.0) if len(w) else away).all())
+
+
+class Problem(ProblemOfRows, FiniteSum):
     """P(x) = (1/n) Σ_i f_i(x) + ψ(x),  f_i(x) = w_i·l(a_iᵀx + b + o_i, y_i) + (ridge/2)‖x‖².
 
     Parameters
@@ -98,18 +143,16 @@ class Problem(FiniteSum):
         exposure: object = None,
     ) -> None:
         loss = check_loss(Logistic() if loss is None else loss).for_targets(y)
-        if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
-            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        self.ridge = check_ridge(ridge)
         rows, n, features = check_rows(X)
         targets = check_targets(y, n, loss)
         weights = check_weights(sample_weight, n)
         self.weight = mean_weight(sample_weight)
         offsets = check_offsets(offset, exposure, n, loss)
-        outputs = loss.kind.outputs(targets)
-        check_unknown((features + bool(fit_intercept), *outputs))
-        bias = bool(fit_intercept)
+        outputs, bias = loss.kind.outputs(targets), bool(fit_intercept)
+        check_unknown((features + bias, *outputs))
         self.datafit = datafit_on(rows, targets, weights, loss, bias, features, outputs, offsets)
-        self.penalty, self.ridge = check_penalty(penalty), float(ridge)
+        self.penalty = check_penalty(penalty)
         self.form  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     def __repr__(self) -> str:
@@ -130,10 +173,6 @@ class Problem(FiniteSum):
         return self.datafit.shape
 
     @property
-    def features(self) -> int:
-        return self.datafit.features
-
-    @property
     def rows(self) -> Rows:
         return self.datafit.rows
 
@@ -150,14 +189,6 @@ class Problem(FiniteSum):
     def offsets(self) -> Array:
         """The o_i that are added to the margins, including logarithms of exposures; empty if all are 0."""
         return self.datafit.offsets
-
-    @property
-    def loss(self) -> Loss:
-        return self.datafit.loss
-
-    @property
-    def fit_intercept(self) -> bool:
-        return self.datafit.bias
 
     def take(self, order: Visits) -> Problem:
         """The problem with its samples in the given order, stored in that order (a copy of the rows)."""
@@ -184,7 +215,7 @@ class Problem(FiniteSum):
     def weighted(self, factor: float) -> Problem:
         """The problem with all sample weights multiplied by a factor, so that their mean is no longer 1."""
         fit = self.datafit
-        weights = factor * (fit.weights if fit.weights.size else np.ones(fit.n))
+        weights = factor * fit.own_weights()
         return self.with_datafit(fit.on_samples(fit.rows, fit.targets, weights, fit.offsets))
 
     def with_datafit(self, datafit: Datafit) -> Problem:
@@ -218,18 +249,6 @@ class Problem(FiniteSum):
     def margins(self, x: Array) -> Array:
         """a_iᵀx + b for every row, without the offsets, for predictions."""
         return self.datafit.margins(x)
-
-    @property
-    def can_recede(self) -> bool:  # type: ignore[override]
-        return self.loss.recedes is not None
-
-    def recedes(self, x: Array) -> bool:
-        """Whether x classifies every row correctly, so that P(tx) falls as t grows; False if the loss cannot tell."""
-        if (falls := self.loss.recedes) is None:
-            return False
-        z, w = self.margins(x), self.weights
-        away = falls(z, self.targets, CLEAR * float(np.abs(z).max()))
-        return bool(np.all(away[w > 0] if w.size else away))
 
     def component(self, i: int, x: Array) -> Array:
         return self.piece(i, i + 1).gradient(x)
@@ -278,18 +297,6 @@ class Problem(FiniteSum):
 
     # --- steps ---------------------------------------------------------------------------------
 
-    @cached_property
-    def form(self) -> Form | None:
-        """ψ in the form that the kernels read, if it can be compiled."""
-        return compiled_form(self.penalty, (self.features, *self.shape[1:]))
-
-    @cached_property
-    def form_with_ridge(self) -> Form | None:
-        """As ``form``, with (ridge/2)‖x‖² added."""
-        if self.ridge == 0.0:
-            return self.form
-        return compiled_form(self.penalty, (self.features, *self.shape[1:]), self.ridge)
-
     def sweep(
         self,
         x: Array,
@@ -310,17 +317,20 @@ class Problem(FiniteSum):
             weights = read_only(check_vector("weights", weights, (self.n,)))
         if not self.datafit.checked(x).flags.writeable:
             raise InputError("x must be writable: a sweep changes it in place")
-        settings: dict[str, Any] = {
-            "ridge": self.ridge, "weights": weights, "batch": batch, "average": average,
-        }  # fmt: skip
-        if prox_step > 0 and self.form is not None:
-            settings |= {"prox_step": prox_step, "form": self.form}
-        elif prox_step > 0:
+        steps = self._steps(step, self.ridge, average, prox_step)
+        if prox_step > 0 and self.form is None:
             for start in range(0, visits.size, batch):
-                self.datafit.sweep(x, visits[start : start + batch], step, **settings)
+                self.datafit.sweep(x, visits[start : start + batch], steps, weights, batch)
                 x[...] = self.prox(x, prox_step)
-            return
-        self.datafit.sweep(x, visits, step, **settings)
+        else:
+            self.datafit.sweep(x, visits, steps, weights, batch)
+
+    def _steps(self, step: float, ridge: float, average: float, prox_step: float) -> Steps:
+        """The steps for a kernel, which has the prox in it if ψ can be compiled."""
+        form = self.form if prox_step > 0 else None
+        if form is None:
+            return Steps(step, ridge, average, 0.0, NO_PENALTY)
+        return Steps(step, ridge, average, prox_step, form)
 
     def clipped_sweep(
         self,
@@ -338,29 +348,12 @@ class Problem(FiniteSum):
         visits = read_only(check_visits(visits, self.n))
         if prox_step > 0 and self.form is None:
             super().clipped_sweep(
-                x,
-                visits,
-                ends,
-                step,
-                average=average,
-                clip=clip,
-                noise=noise,
-                share=share,
+                x, visits, ends, step, average=average, clip=clip, noise=noise, share=share,
                 prox_step=prox_step,
-            )
-            return
-        form: dict[str, Any] = {"prox_step": prox_step, "form": self.form} if prox_step > 0 else {}
-        self.datafit.clipped_sweep(
-            x,
-            visits,
-            ends,
-            step,
-            ridge=share * self.ridge,
-            average=average,
-            clip=clip,
-            noise=noise,
-            **form,
-        )
+            )  # fmt: skip
+        else:
+            steps = self._steps(step, share * self.ridge, average, prox_step)
+            self.datafit.clipped_sweep(x, visits, ends, steps, clip, noise)
 
     def slopes(self, x: Array) -> tuple[Array, Array]:
         return self.datafit.slopes(x)
@@ -401,7 +394,6 @@ class Problem(FiniteSum):
     # --- the run's business --------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Check the data for the core, and compile a user's own loss."""
         self.datafit.prepare()
 
     def contents(self) -> Mapping[str, str]:
@@ -415,11 +407,6 @@ class Problem(FiniteSum):
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),
         }
-
-    def __getstate__(self) -> dict[str, object]:
-        """The state without cached values: kernels and constants belong to one process."""
-        found = on_demand(type(self))
-        return {name: value for name, value in vars(self).items() if name not in found}
 
 
 def as_problem(given: FiniteSum) -> Problem:

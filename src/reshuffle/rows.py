@@ -19,6 +19,8 @@ PIECE = 1 << 14
 """Values are compared this many at a time, so that they stay in the first-level cache."""
 UNIT = read_only(np.empty(0, dtype=np.bool_))
 """The empty array that stands for values that are all 1."""
+NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
+"""The index arrays of dense rows."""
 ABSENT = np.uint32(2**32 - 1)
 """The new index of a column that is not kept: the largest 32-bit number, which no column has."""
 
@@ -29,6 +31,11 @@ class Rows(NamedTuple):
     values: AnyArray
     indices: AnyArray
     indptr: AnyArray
+
+    @classmethod
+    def of_dense(cls, values: AnyArray) -> Rows:
+        """The rows of a matrix in C order."""
+        return cls(read_only(values), NO_INDEX, NO_INDEX)
 
     @property
     def dense(self) -> bool:
@@ -41,7 +48,6 @@ class Rows(NamedTuple):
 
     @property
     def stored(self) -> int:
-        """The number of stored values."""
         return int(self.values.size if self.dense else self.indices.size)
 
     @property
@@ -105,7 +111,6 @@ class Rows(NamedTuple):
         return Rows(read_only(values), read_only(indices), read_only(indptr))
 
     def column_counts(self, features: int) -> NDArray[np.int64]:
-        """The number of values in each column."""
         if self.dense:
             return np.full(features, len(self.values))
         counts = np.zeros(features, dtype=np.int64)

@@ -68,7 +68,6 @@ class Samples:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of x."""
         return (self.features + self.bias, *self.outputs)
 
     # --- what the core takes -------------------------------------------------------------------
@@ -106,10 +105,6 @@ class Samples:
         """The rows without their values, if all of these are 1."""
         return self.rows.without_ones()
 
-    def flat(self, x: Array) -> int:
-        """The number of entries of x, flat, before the intercept."""
-        return self.features * (x.size // len(x))
-
     def checked(self, x: Array) -> Array:
         """x, checked to have the shape and the type that the core reads."""
         good = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous
@@ -131,9 +126,9 @@ class Samples:
         return [Range(*ends_of) for ends_of in zip([0, *ends], ends, strict=False)]
 
     def each(self, work: Callable[[Range], T]) -> list[T]:
-        """The results of ``work`` on the pieces, in their order, computed by the given number of threads."""
-        if self.threads == 1:
-            return [work(part) for part in self.pieces]
+        """The results of ``work`` on the pieces, in their order, computed by the given number of threads; without pieces on all rows."""
+        if not self.pieces or self.threads == 1:
+            return [work(part) for part in self.pieces or self.in_turn()]
         with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(work, self.pieces))
 
@@ -149,11 +144,9 @@ class Samples:
         values = i * self.features if self.rows.dense else int(self.rows.indptr[min(i, last)])
         return values * prod(self.outputs)
 
-    def in_turn(self, within: Range | None = None) -> Iterator[Range]:
-        """The rows (of a piece, if one is given) as samples of the core, stretch after stretch."""
-        if within is not None:
-            yield within
-        elif len(self.stretches) <= 1:
+    def in_turn(self) -> Iterator[Range]:
+        """The rows, stretch after stretch."""
+        if len(self.stretches) <= 1:
             yield Range(0, self.n)
         else:
             for part in self.stretches:
@@ -164,16 +157,13 @@ class Samples:
 
     def take(self, order: Visits) -> Self:
         """The samples in the given order, stored in that order (a copy of the rows)."""
-        weights = self.weights[order] if self.weights.size else self.weights
-        offsets = self.offsets[order] if self.offsets.size else self.offsets
-        return self.on_samples(self.rows.take(order), self.targets[order], weights, offsets)
+        others = (array[order] if array.size else array for array in (self.weights, self.offsets))
+        return self.on_samples(self.rows.take(order), self.targets[order], *others)
 
     def piece(self, start: int, stop: int) -> Self:
         """The samples from ``start`` up to ``stop``, without a copy."""
-        return self.on_samples(
-            self.rows.piece(start, stop), self.targets[start:stop], self.weights[start:stop],
-            self.offsets[start:stop],
-        )  # fmt: skip
+        others = (array[start:stop] for array in (self.targets, self.weights, self.offsets))
+        return self.on_samples(self.rows.piece(start, stop), *others)
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -190,6 +180,10 @@ class Samples:
         return replace(
             self, rows=rows, targets=read_only(targets), weights=read_only(weights), offsets=read_only(offsets)
         )  # fmt: skip
+
+    def own_weights(self) -> Array:
+        """One weight for each row, ones if there are none."""
+        return self.weights if self.weights.size else np.ones(self.n)
 
     def own_offsets(self) -> Array:
         """One offset for each row, zeros if there are none."""
@@ -211,7 +205,6 @@ class Samples:
 
     @cached_property
     def column_counts(self) -> NDArray[np.int64]:
-        """The number of values of each feature."""
         return self.rows.column_counts(self.features)
 
     def __getstate__(self) -> dict[str, object]:

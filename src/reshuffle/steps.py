@@ -54,8 +54,7 @@ class Constant:
     needs_horizon: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.value is not None:
-            check_positive("step", self.value)
+        check_positive("step", self.value, optional=True)
 
     def bind(self, setting: Setting) -> Schedule:
         value = setting.default if self.value is None else float(self.value)
@@ -83,9 +82,8 @@ class InverseTime:
     needs_horizon: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name in ("initial", "rate"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
+        check_positive("initial", self.initial, optional=True)
+        check_positive("rate", self.rate, optional=True)
 
     def bind(self, setting: Setting) -> Schedule:
         initial = setting.default if self.initial is None else self.initial
@@ -115,8 +113,7 @@ class Decreasing:
     needs_horizon: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.strong_convexity is not None:
-            check_positive("strong_convexity", self.strong_convexity)
+        check_positive("strong_convexity", self.strong_convexity, optional=True)
 
     def bind(self, setting: Setting) -> Schedule:
         given = self.strong_convexity
@@ -126,11 +123,8 @@ class Decreasing:
                 "step Decreasing() needs a strongly convex penalty or a ridge (μ > 0); "
                 "give Decreasing(strong_convexity=...) or use InverseTime()"
             )
-        # These are 1/b and a·n.
-        largest, contraction = (
-            setting.default,
-            contraction * setting.steps,
-        )
+        largest = setting.default
+        contraction *= setting.steps  # a·n
         half, offset = ceil(setting.epochs / 2), 3.5 / (largest * contraction)
 
         def schedule(epoch: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -92,7 +92,6 @@ class Trace(Mapping[str, Array]):
         return Trace(self._columns, self.header)
 
     def to_csv(self, path: Location) -> None:
-        """Write the columns as a CSV file."""
         write_csv(path, self._columns, zip(*self._columns.values(), strict=True))
 
     def __getitem__(self, name: str) -> Array:
@@ -110,7 +109,6 @@ class Trace(Mapping[str, Array]):
         return f"<Trace: {self.rows()} rows of {', '.join(self._columns)}>"
 
     def _repr_html_(self) -> str:
-        """The first and the last rows, for notebooks."""
         shown_rows, note = ends(self.rows())
         columns = list(self._columns.values())
         rows = [[number(column[k]) for column in columns] for k in shown_rows]
@@ -185,8 +183,7 @@ class Result:
         coefficients 11 of 30 are not zero
         ...
         """
-        first, last = ({name: column[k] for name, column in self.trace.items()} for k in (0, -1))
-        header = self.trace.header
+        last, header = self.trace.last(), self.trace.header
         passes = last["gradients"] / float(header.get("samples", "nan"))
         measures = {name: last[name] for name in ("gap", "relative_mapping") if name in last}
         certificate = header.get("certificate", ", ".join(measures))
@@ -194,7 +191,7 @@ class Result:
             "problem": header.get("problem", "?"),
             "solver": f"{self.config.get('solver', '?')}, seed {self.config.get('seed', '?')}",
             "ended": f"{'converged: ' if self.converged else ''}{self.message}",
-            "objective": f"{first['objective']:.5g} at the start, {last['objective']:.10g} now",
+            "objective": f"{self.trace['objective'][0]:.5g} at the start, {last['objective']:.10g} now",
             "coefficients": f"{np.count_nonzero(self.x)} of {self.x.size} are not zero",
             "epochs": f"{self.epoch}",
             "phases": self._phases(last),
@@ -213,7 +210,6 @@ class Result:
         return ", ".join(f"{count} {words}" for words, count in made.items() if count)
 
     def _repr_html_(self) -> str:
-        """The lines of ``summary``, for notebooks."""
         lines = [line.split(maxsplit=1) for line in self.summary().splitlines()]
         rows = [(name, text[0] if text else "") for name, *text in lines]
         return html_table("Result: " + self.message, (), rows)
@@ -245,13 +241,9 @@ class Result:
         return replace(self, x=self.x.copy(), trace=self.trace.copy(), state=state)
 
 
-@contextmanager
-def opened_result(path: Location) -> Iterator[Archive]:
-    """The file of a result, open."""
-    with read_archive(
-        path, KIND, 1, 2, VERSION
-    ) as stored:  # Version 1 has no fingerprint, versions 1 and 2 have no checksum.
-        yield stored
+def opened_result(path: Location) -> AbstractContextManager[Archive]:
+    """The file of a result, open; version 1 has no fingerprint, versions 1 and 2 have no checksum."""
+    return read_archive(path, KIND, 1, 2, VERSION)
 
 
 def result_of(stored: Archive) -> Result:

@@ -52,18 +52,23 @@ def check_finite(name: str, values: AnyArray) -> None:
             raise InputError(f"{name} must be finite, got {kind}")
 
 
+def check_column(name: str, given: object, n: int) -> Array:
+    """One finite number for each row of X, in a new array."""
+    numbers = as_array(name, given)
+    if numbers.shape != (n,) or numbers.dtype.kind not in "fiub":
+        raise InputError(
+            f"{name} must be {n} numbers, one per row of X, got shape {numbers.shape}, dtype {numbers.dtype}"
+        )
+    found = numbers.astype(np.float64)
+    check_finite(name, found)
+    return found
+
+
 def check_weights(sample_weight: object, n: int) -> Array:
     """n·w_i/Σw, so that the weighted mean is a plain mean; empty if there are no weights."""
     if sample_weight is None:
         return read_only(np.empty(0))
-    weights = as_array("sample_weight", sample_weight)
-    if weights.shape != (n,) or weights.dtype.kind not in "fiub":
-        raise InputError(
-            f"sample_weight must be {n} numbers, one per row of X, "
-            f"got shape {weights.shape}, dtype {weights.dtype}"
-        )
-    weights = weights.astype(np.float64)
-    check_finite("sample_weight", weights)
+    weights = check_column("sample_weight", sample_weight, n)
     if weights.min() < 0:
         raise InputError(f"sample_weight must not be negative, got {weights.min():g}")
     if not weights.max() > 0:
@@ -99,11 +104,19 @@ def check_start(x0: object, shape: tuple[int, ...]) -> Array:
     return start
 
 
-def check_positive(name: str, value: object, *, integer: bool = False) -> None:
-    """Check that a value is a positive, finite number, and an integer if ``integer``."""
+def is_number(value: object) -> bool:
+    """Whether this is a number of Python or numpy, and not a truth value."""
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def check_positive(
+    name: str, value: object, *, integer: bool = False, optional: bool = False
+) -> None:
+    """Check that a value is a positive, finite number (an integer if ``integer``), or None if it is ``optional``."""
+    if optional and value is None:
+        return
     kinds = (int, np.integer) if integer else (int, float, np.integer, np.floating)
-    good = isinstance(value, kinds) and not isinstance(value, bool) and 0 < value < np.inf
-    if not good:
+    if not (isinstance(value, kinds) and not isinstance(value, bool) and 0 < value < np.inf):
         wanted = "a positive integer" if integer else "a positive, finite number"
         raise InputError(f"{name} must be {wanted}, got {value!r}")
 

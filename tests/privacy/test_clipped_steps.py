@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import reshuffle as rs
+from reshuffle.datafit import Steps
 from reshuffle.objective import FiniteSum, clipped
 
 Array = NDArray[np.float64]
@@ -114,7 +115,7 @@ def test_clipped_vectors_are_no_longer_than_the_bound(vector: list[float]) -> No
 def test_the_core_refuses_batches_that_do_not_fit() -> None:
     problem = rs.Problem(np.eye(3), np.ones(3), loss=rs.losses.Squared())
     fit: Any = problem.datafit
-    visits, common = np.arange(3, dtype=np.uint32), {"ridge": 0.0, "average": 1.0}
+    visits = np.arange(3, dtype=np.uint32)
     for ends, clip, noise in (
         ([2], 1.0, np.zeros((1, 3))),
         ([4], 1.0, np.zeros((1, 3))),
@@ -125,11 +126,5 @@ def test_the_core_refuses_batches_that_do_not_fit() -> None:
     ):
         with pytest.raises(ValueError, match=r"batch|bound|noise"):
             fit.clipped_sweep(
-                np.zeros(3),
-                visits,
-                np.array(ends),
-                0.1,
-                clip=clip,
-                noise=lambda _, found=noise: found,
-                **common,
+                np.zeros(3), visits, np.array(ends), Steps(0.1), clip, lambda _, found=noise: found
             )

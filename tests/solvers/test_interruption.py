@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +24,7 @@ import scipy.sparse as sp
 import reshuffle as rs
 from reshuffle import datafit, interruption, samples
 from reshuffle.engines import Threads
-from reshuffle.interruption import OutOfTime, listen, until
+from reshuffle.interruption import CALL, OutOfTime, listen, until
 from reshuffle.solvers import slope_table
 from reshuffle.solvers.exact import PHASES, Newton
 
@@ -39,6 +41,17 @@ def drawn(n: int, d: int) -> tuple[Any, Any]:
 
 def wide(n: int = 40, d: int = D, **options: Any) -> rs.Problem:
     return rs.Problem(*drawn(n, d), **options)
+
+
+@contextmanager
+def calls_of(work: int, visits: int | None = None) -> Iterator[None]:
+    """Calls of this size in the block, in all threads."""
+    before = CALL.work, CALL.visits
+    CALL.work, CALL.visits = work, visits
+    try:
+        yield
+    finally:
+        CALL.work, CALL.visits = before
 
 
 class Halves:
@@ -78,7 +91,7 @@ def test_a_run_is_left_in_the_middle_of_an_epoch(
     for module in (samples, datafit, slope_table):
         monkeypatch.setattr(module, "listen", now)
     problem = wide(n=400 if name == "one prox" else 200, penalty=penalty)
-    with interruption.calls_of(2000 if name == "one prox" else interruption.CALL.work):
+    with calls_of(2000 if name == "one prox" else CALL.work):
         result = replace(solver, time_limit=1e6).solve(problem)
     assert heard == 4
     assert result.message == "time limit of 1e+06 s reached"
@@ -111,7 +124,7 @@ def test_where_calls_end_changes_no_bit(n: int, limit: int) -> None:
         return found
 
     whole_calls = runs()
-    with interruption.calls_of(limit, visits=8):  # few visits: the lengths of rows are looked at
+    with calls_of(limit, visits=8):  # few visits: the lengths of rows are looked at
         cut_calls = runs()
     for found, expected in zip(cut_calls, whole_calls, strict=True):
         if limit < samples.SUMMED:
@@ -137,7 +150,7 @@ def test_calls_do_bounded_work_and_miss_no_visit() -> None:
         for start, stop in ends:
             work = lengths[visits[start:stop]].sum() + (stop - start) * besides
             assert start % batch == 0
-            assert work <= interruption.CALL.work or stop - start <= batch
+            assert work <= CALL.work or stop - start <= batch
     assert list(fit.calls(0, lambda: visits, 0.0)) == [(0, 0)]
 
 
@@ -166,7 +179,7 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
         before = before if rows is X else rows.indptr.astype(np.int64)
         problem = rs.Problem(rows, y, penalty=rs.penalties.L1(1e-3), fit_intercept=True)
         read.clear()
-        with interruption.calls_of(limit):
+        with calls_of(limit):
             for solver in (rs.ExactProxRR(epochs=20, phases=STEP_BY_STEP), rs.FISTA(epochs=3)):
                 solver.solve(problem)
         fit = problem.datafit
@@ -178,7 +191,7 @@ def test_whole_passes_do_bounded_work_too(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_cuts_of_long_and_of_endless_passes() -> None:
     parts = interruption.cuts(10**9, lambda i: 100 * i, 1024)
-    assert all((p.stop - p.start) * 100 <= interruption.CALL.work for p in parts)
+    assert all((p.stop - p.start) * 100 <= CALL.work for p in parts)
     assert all((p.stop - p.start) % 1024 == 0 for p in parts[:-1])
     assert (parts[0].start, parts[-1].stop) == (0, 10**9)
     rows = interruption.cuts(3, lambda i: 10**12 * i, 1024)  # each is more than a call should do
@@ -194,7 +207,7 @@ def test_many_clients_are_trained_in_calls_of_bounded_work(monkeypatch: pytest.M
     solver = rs.FedRR(rounds=3, step=0.01, engine=Threads(1))
     plain, heard = solver.solve(clients).digest, []
     monkeypatch.setattr(datafit, "listen", lambda: heard.append(1))
-    with interruption.calls_of(100):
+    with calls_of(100):
         assert solver.solve(clients).digest == plain
     assert len(heard) >= 30
 

@@ -48,7 +48,7 @@ class Slot:
 
     def load(self, shards: Shards, group: list[int]) -> DeviceRows:
         """Read a group of pieces; returns their rows when they are on the device."""
-        rows = shards.filled(group, self.here)
+        rows = shards.window(group, self.here)
         values = None if rows.unit else self._copied("values", rows.values)
         columns = starts = None
         if not rows.dense:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from reshuffle.core import native
 from reshuffle.errors import InputError
-from reshuffle.inference.sandwich import LARGEST
+from reshuffle.inference.sandwich import LARGEST, scores
 from reshuffle.objective import Array
 from reshuffle.penalties.forms import Coordinates
 from reshuffle.problem import Problem
@@ -58,13 +58,10 @@ def debiased(problem: Problem, x: Array) -> tuple[Array, Array]:
     every = np.arange(fit.features, dtype=np.uint32)
     features = slice(fit.features)
     A = curves.hessian(RowCurvature(at.curvatures), every)[features, features]
-    B = curves.hessian(RowCurvature(curves.weights * at.slopes**2), every)[features, features]
-    g = at.gradient[features].copy()
-    if fit.bias:
-        g -= curves.centre * at.gradient[-1]
-    B -= np.outer(g, g)
+    mean, B = scores(curves, at)
     theta = approximate_inverse(A, problem.n)
-    return x[features] - theta @ g, np.asarray(theta @ B @ theta.T / problem.n)
+    spread = theta @ B[features, features] @ theta.T / problem.n
+    return x[features] - theta @ mean[features], np.asarray(spread)
 
 
 def _weighted_means(problem: Problem, curvatures: Array) -> Array:
@@ -74,7 +71,7 @@ def _weighted_means(problem: Problem, curvatures: Array) -> Array:
         return np.zeros(fit.features)
     zero = np.zeros(fit.shape)
     zero[-1] = 1.0
-    along = fit.bent_product((fit.weights if fit.weights.size else 1.0) * curvatures, zero)
+    along = fit.bent_product(fit.own_weights() * curvatures, zero)
     if not along[-1] > 0.0:
         raise InputError("method='debiased' needs curvature, and the loss has none at the model")
     return np.asarray(along[:-1] / along[-1])

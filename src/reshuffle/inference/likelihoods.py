@@ -61,7 +61,7 @@ def dispersion(problem: Problem, x: Array) -> tuple[float, float]:
         raise InputError(
             f"covariance='model' needs a loss that stands for a distribution, and {problem.loss!r} does not: take covariance='robust'"
         )
-    weights = fit.weights if fit.weights.size else np.ones(fit.n)
+    weights = fit.own_weights()
     rows = int(np.count_nonzero(weights))
     df = rows - fit.shape[0]
     if df <= 0:

@@ -12,6 +12,7 @@ covariance is φA⁻¹/n.
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ class Pieces(NamedTuple):
 def pieces_of(problem: Problem, x: Array, l2: Array) -> Pieces:
     """A + Λ, B and A at x; ``l2`` is the diagonal of Λ, one number per feature."""
     fit = problem.datafit
-    count = int(np.prod(fit.shape))
+    count = prod(fit.shape)
     if count > LARGEST:
         raise InputError(
             f"inference writes out the covariance of all coefficients, at most {LARGEST}, and there are {count}"
@@ -59,27 +60,33 @@ def pieces_of(problem: Problem, x: Array, l2: Array) -> Pieces:
     curves = SecondOrder(fit)
     at = curves.linearise(x)
     every = np.arange(fit.features, dtype=np.uint32)
-    margins = at.margins + fit.own_offsets() if not fit.outputs else at.margins
-    own = None if fit.outputs else curvatures(fit.loss, margins, fit.targets)
-    if own is None:
-        A = curves.hessian(RowCurvature(at.curvatures), every)
-    else:  # The core takes curvatures that are not negative.
-        up, down = (RowCurvature(np.maximum(sign * own, 0.0)) for sign in (1.0, -1.0))
-        A = curves.hessian(up, every) - curves.hessian(down, every)
-    back = _uncentred(curves.centre, fit)
     if fit.outputs:
-        information, B = A, _spread_of_outputs(curves, at)
-        ridge = np.repeat(np.append(l2, np.zeros(int(fit.bias))), fit.outputs[0])
+        A = information = curves.hessian(RowCurvature(at.curvatures), every)
+        B = _spread_of_outputs(curves, at)
     else:
+        margins = at.margins + fit.own_offsets()
+        own = curvatures(fit.loss, margins, fit.targets)
+        if own is None:
+            A = curves.hessian(RowCurvature(at.curvatures), every)
+        else:  # The core takes curvatures that are not negative.
+            up, down = (RowCurvature(np.maximum(sign * own, 0.0)) for sign in (1.0, -1.0))
+            A = curves.hessian(up, every) - curves.hessian(down, every)
         expected = expected_curvatures(fit.loss, margins)
         information = A if expected is None else curves.hessian(RowCurvature(expected), every)
-        B = curves.hessian(RowCurvature(curves.weights * at.slopes**2), every)
-        mean = at.gradient.copy()
-        if fit.bias:
-            mean[:-1] -= curves.centre * mean[-1]
-        B -= np.outer(mean, mean)
-        ridge = np.append(l2, np.zeros(int(fit.bias)))
+        _, B = scores(curves, at)
+    ridge = np.repeat(np.append(l2, np.zeros(int(fit.bias))), prod(fit.outputs))
+    back = _uncentred(curves.centre, fit)
     return Pieces(A + np.diag(ridge), B, information, back)
+
+
+def scores(curves: SecondOrder, at: Linearisation) -> tuple[Array, Array]:
+    """s̄ and B of a loss of one output, in coordinates in which the columns are less ``curves.centre``."""
+    every = np.arange(curves.fit.features, dtype=np.uint32)
+    B = curves.hessian(RowCurvature(curves.weights * at.slopes**2), every)
+    mean = at.gradient.copy()
+    if curves.fit.bias:
+        mean[:-1] -= curves.centre * mean[-1]
+    return mean, B - np.outer(mean, mean)
 
 
 def _uncentred(centre: Array, fit: Datafit) -> Array:
@@ -88,8 +95,7 @@ def _uncentred(centre: Array, fit: Datafit) -> Array:
     back = np.eye(size)
     if fit.bias:
         back[-1, :-1] = -centre
-    outputs = fit.outputs[0] if fit.outputs else 1
-    return np.asarray(np.kron(back, np.eye(outputs)), dtype=np.float64)
+    return np.asarray(np.kron(back, np.eye(prod(fit.outputs))), dtype=np.float64)
 
 
 def _spread_of_outputs(curves: SecondOrder, at: Linearisation) -> Array:
@@ -142,8 +148,7 @@ def check_enough(coefficients: float, count: int, what: str) -> None:
 
 def counted_rows(problem: Problem) -> int:
     """Rows of positive weight."""
-    weights = problem.datafit.weights
-    return int(np.count_nonzero(weights)) if weights.size else problem.n
+    return int(np.count_nonzero(problem.datafit.own_weights()))
 
 
 def robust(problem: Problem, x: Array, l2: Array, names: list[str]) -> Array:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.html_tables import html_table
 from reshuffle.validation import as_array, check_finite
@@ -16,7 +16,6 @@ from reshuffle.validation import as_array, check_finite
 if TYPE_CHECKING:
     from scipy.stats.distributions import rv_frozen
 
-Array = NDArray[np.float64]
 COLUMNS = ("estimate", "std_error", "statistic", "p_value", "lower", "upper")
 
 
@@ -31,7 +30,6 @@ class Inference:
     names: list[str]
     estimate: Array
     covariance: Array
-    """The covariance matrix of the estimates."""
     level: float
     """The probability with which an interval covers its target."""
     df: float
@@ -81,7 +79,6 @@ class Inference:
         return np.asarray(self._distribution.ppf(0.5 + self.level / 2.0) * self.std_error)
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """For each name its numbers."""
         columns = [getattr(self, name) for name in COLUMNS]
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return {
@@ -124,7 +121,6 @@ class Inference:
         return "\n".join([head, *lines, f"errors: {self.method}", f"about: {self.about}"])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
         rows = [
             (name, *(f"{value:.5g}" for value in row.values()))
             for name, row in self.to_dict().items()

@@ -129,6 +129,17 @@ class Loss:
         return f"{type(self).__name__}({', '.join(map(repr, self.params))})"
 
 
+def on_the_right_side(z: Array, y: Array, clear: float) -> Mask:
+    """``recedes`` of a loss of two classes that falls as the margin goes to the side of y."""
+    return y * z > clear
+
+
+def towards_no_events(z: Array, y: Array, clear: float) -> Mask:
+    """``recedes`` of a loss of counts with mean exp(z), which falls without end for y = 0 as z → -∞."""
+    zero: Mask = y == 0
+    return zero & (z < -clear)
+
+
 def check_loss(loss: object) -> Loss:
     """The loss, checked to have all required functions and a valid curvature."""
     if not isinstance(loss, Loss):

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from reshuffle.arrays import Array, Mask
-from reshuffle.losses.base import Loss
+from reshuffle.arrays import Array
+from reshuffle.losses.base import Loss, on_the_right_side
 
 LOW = -40.0  # Below this exp(z) is lost beside 1.
 LARGE = 700.0  # Beyond this exp(-exp(z)) is 0 beside everything.
@@ -66,9 +66,7 @@ class ComplementaryLogLog(Loss):
             return g * (u * (1.0 / 2 + u * (1.0 / 12 - q * (1.0 / 720 - q * (1.0 / 30240)))))
         return g * (g + u - 1.0)
 
-    @staticmethod
-    def recedes(z: Array, y: Array, clear: float) -> Mask:
-        return y * z > clear
+    recedes = staticmethod(on_the_right_side)
 
     @staticmethod
     def oracle(z: Array, y: Array) -> Array:

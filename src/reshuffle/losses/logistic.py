@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from reshuffle.arrays import Array, Mask
-from reshuffle.losses.base import Loss
+from reshuffle.arrays import Array
+from reshuffle.losses.base import Loss, on_the_right_side
 
 
 class Logistic(Loss):
@@ -50,9 +50,7 @@ class Logistic(Loss):
         r = 1.0 - p
         return (p * log(p) if p > 0.0 else 0.0) + (r * log(r) if r > 0.0 else 0.0)
 
-    @staticmethod
-    def recedes(z: Array, y: Array, clear: float) -> Mask:
-        return y * z > clear
+    recedes = staticmethod(on_the_right_side)
 
     @staticmethod
     def oracle(z: Array, y: Array) -> Array:

@@ -10,20 +10,22 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 from reshuffle.errors import InputError, shown
-from reshuffle.losses.base import Loss
-from reshuffle.losses.complementary_log_log import ComplementaryLogLog
-from reshuffle.losses.gamma import Gamma
-from reshuffle.losses.huber import Huber
-from reshuffle.losses.inverse_gaussian import InverseGaussian
-from reshuffle.losses.logistic import Logistic
-from reshuffle.losses.multinomial import Multinomial
-from reshuffle.losses.negative_binomial import NegativeBinomial
-from reshuffle.losses.poisson import Poisson
-from reshuffle.losses.probit import Probit
-from reshuffle.losses.quantile import Quantile
-from reshuffle.losses.squared import Squared
-from reshuffle.losses.squared_hinge import SquaredHinge
-from reshuffle.losses.tweedie import Tweedie
+from reshuffle.losses import (
+    ComplementaryLogLog,
+    Gamma,
+    Huber,
+    InverseGaussian,
+    Logistic,
+    Loss,
+    Multinomial,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    Quantile,
+    Squared,
+    SquaredHinge,
+    Tweedie,
+)  # fmt: skip
 
 OF_CLASSES: dict[str, type[Loss]] = {
     "logistic": Logistic, "log_loss": Logistic, "squared_hinge": SquaredHinge, "probit": Probit,

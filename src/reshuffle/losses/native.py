@@ -9,7 +9,8 @@ samples, if they accept arrays, otherwise one sample at a time. Addresses of com
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -65,13 +66,46 @@ def _native_loss(
     core = built_in(kind)
     if core is not None:
         return native.built_in_loss(core, list(params))
-    functions = [getattr(kind, part, None) for part in PARTS]
+    addresses, blocks, kept = _addresses(kind, params, name, classes)
     if kind.vector:
         make = native.given_class_loss if classes else native.given_row_loss
-        addresses, kept = _vector_addresses(functions, params, name, classes, kind)
         return make(addresses, kept)
-    addresses, blocks, kept = _scalar_addresses(functions, params, name, kind)
     return native.given_loss(addresses, blocks, kept)
+
+
+def _addresses(
+    kind: type[Loss], params: tuple[float, ...], name: str, classes: bool
+) -> tuple[list[int], list[int], list[object]]:
+    """The addresses of the parts for one sample, and for many if Python is called; and what must live as long as these."""
+    addresses, blocks = [0] * len(PARTS), [0] * len(PARTS)
+    kept: list[object] = []
+    for k, part in enumerate(PARTS):
+        function: Part | None = getattr(kind, part, None)
+        if function is None:
+            continue
+        given = None if kind.vector else address_of(function)
+        if given is not None and params:
+            raise InputError(f"loss {name}: a function given by its address takes (z, y) alone")
+        calls: tuple[object, ...] = (function,)
+        if given is not None:
+            addresses[k] = given
+        elif has_numba():
+            if kind.vector:
+                compiled = _compiled_vector(function, params, name, classes, part in IN_PLACE)
+            else:
+                compiled = _compiled(function, params, name)
+            calls, addresses[k] = (compiled,), compiled.address
+        else:
+            warn_slow(name)
+            errors = _ERRORS.setdefault((kind, params), [])
+            if kind.vector:
+                calls = (_called_vector(function, params, classes, part in IN_PLACE, errors),)
+            else:
+                calls = _called(function, params, errors)
+                blocks[k] = _pointer(calls[1]) if len(calls) > 1 else 0
+            addresses[k] = _pointer(calls[0])
+        kept += calls
+    return addresses, blocks, kept
 
 
 def built_in(kind: type[Loss]) -> str | None:
@@ -86,42 +120,11 @@ def built_in(kind: type[Loss]) -> str | None:
 # --- functions of one margin ------------------------------------------------------------------------
 
 
-def _scalar_addresses(
-    functions: list[Part | None], params: tuple[float, ...], name: str, kind: type[Loss]
-) -> tuple[list[int], list[int], list[object]]:
-    known = [None if f is None else address_of(f) for f in functions]
-    kept: list[object] = [functions]
-    addresses, blocks = [], []
-    for function, at in zip(functions, known, strict=True):
-        block = 0
-        if function is None:
-            at = 0
-        elif at is not None:
-            if params:
-                raise InputError(f"loss {name}: a function given by its address takes (z, y) alone")
-        elif has_numba():
-            compiled = _compiled(function, params, name)
-            kept.append(compiled)
-            at = compiled.address
-        else:
-            warn_slow(name)
-            calls = _called(function, params, _ERRORS.setdefault((kind, params), []))
-            kept += calls
-            at, block = (0 if call is None else _pointer(call) for call in calls)
-        addresses.append(at)
-        blocks.append(block)
-    return addresses, blocks, kept
-
-
 def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
     """The function with its parameters, compiled for a call by address."""
     numba = import_module("numba")
     with compiling(name):
-        inner = _jitted(function)
-
-        @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
-        def with_params(z: float, y: float) -> float | Array:
-            return inner(z, y, *params)
+        with_params = _with_params(function, params)
 
         def closed(z: float, y: float) -> float | Array:
             try:
@@ -134,19 +137,18 @@ def _compiled(function: Part, params: tuple[float, ...], name: str) -> Compiled:
         return made
 
 
-def _jitted(function: Part) -> Part:
-    """The function compiled for calls from compiled functions; unchanged if its author has already compiled it."""
-    numba = import_module("numba")
-    if hasattr(function, "py_func"):
-        return function
-    jitted: Part = numba.njit(error_model="numpy")(function)
-    return jitted
+def _with_params(function: Part, params: tuple[float, ...]) -> Callable[..., Any]:
+    """(z, y) -> function(z, y, *params), for calls from compiled functions; its author may have compiled it already."""
+    njit = import_module("numba").njit(error_model="numpy")
+    inner = function if hasattr(function, "py_func") else njit(function)
+    made: Callable[..., Any] = njit(lambda z, y: inner(z, y, *params))
+    return made
 
 
 def _called(
     function: Part, params: tuple[float, ...], errors: list[BaseException]
-) -> tuple[object, object | None]:
-    """The uncompiled function as a callback for one sample and, if it accepts arrays, one for many."""
+) -> tuple[object, ...]:
+    """The uncompiled function as a callback for one sample and, if it accepts arrays, another one for many."""
 
     def one(z: float, y: float) -> float:
         try:
@@ -163,7 +165,7 @@ def _called(
             errors.append(error)
             found[:] = np.nan
 
-    return Scalar(one), Block(many) if _takes_arrays(function, params) else None
+    return (Scalar(one), Block(many)) if _takes_arrays(function, params) else (Scalar(one),)
 
 
 def _takes_arrays(function: Part, params: tuple[float, ...]) -> bool:
@@ -183,47 +185,16 @@ IN_PLACE = ("derivative", "second")
 """Parts of a vector loss that overwrite the margins; the others return a number."""
 
 
-def _vector_addresses(
-    functions: list[Part | None],
-    params: tuple[float, ...],
-    name: str,
-    classes: bool,
-    kind: type[Loss],
-) -> tuple[list[int], list[object]]:
-    target = ctypes.c_int32 if classes else ctypes.c_double
-    call = ctypes.CFUNCTYPE(ctypes.c_double, Pointer, ctypes.c_int64, ctypes.POINTER(target))
-    kept: list[object] = [functions]
-    addresses = []
-    for part, function in zip(PARTS, functions, strict=True):
-        at = 0
-        if function is not None and has_numba():
-            compiled = _compiled_vector(function, params, name, classes, part in IN_PLACE)
-            kept.append(compiled)
-            at = compiled.address
-        elif function is not None:
-            warn_slow(name)
-            errors = _ERRORS.setdefault((kind, params), [])
-            called = call(_called_vector(function, params, classes, part in IN_PLACE, errors))
-            kept.append(called)
-            at = _pointer(called)
-        addresses.append(at)
-    return addresses, kept
-
-
 def _compiled_vector(
     function: Part, params: tuple[float, ...], name: str, classes: bool, changes: bool
 ) -> Compiled:
     numba = import_module("numba")
     carray, njit, types = numba.carray, numba.njit, numba.types
     with compiling(name):
-        inner = _jitted(function)
+        with_params = _with_params(function, params)
         number = types.int32 if classes else types.float64
         kinds = (types.CPointer(types.float64), types.int64, types.CPointer(number))
         target = njit(lambda y, k: y[0]) if classes else njit(lambda y, k: carray(y, (k,)))
-
-        @njit(error_model="numpy")  # type: ignore[untyped-decorator]
-        def with_params(z: Array, y: Array) -> float | Array:
-            return inner(z, y, *params)
 
         def returned(z: object, k: int, y: object) -> float:
             try:
@@ -251,7 +222,11 @@ def _called_vector(
     classes: bool,
     changes: bool,
     errors: list[BaseException],
-) -> Callable[..., float]:
+) -> object:
+    """The uncompiled function as a callback for the margins of one sample."""
+    target = ctypes.c_int32 if classes else ctypes.c_double
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, Pointer, ctypes.c_int64, ctypes.POINTER(target))
+
     def call(z: object, k: int, y: Any) -> float:
         at = np.ctypeslib.as_array(z, (k,))
         try:
@@ -262,7 +237,7 @@ def _called_vector(
             at[:] = np.nan
             return np.nan
 
-    return call
+    return kind(call)
 
 
 # --- addresses --------------------------------------------------------------------------------------
@@ -331,20 +306,16 @@ def warn_slow(name: str) -> None:
     )
 
 
-class compiling:
+@contextmanager
+def compiling(name: str) -> Iterator[None]:
     """Turn numba's errors about a loss's functions into an error that names the loss."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if error is None or not type(error).__module__.startswith("numba."):
-            return
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("numba."):
+            raise
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         told = [line for line in lines if not line.startswith(("Failed in", "During:", "File "))]
         raise InputError(
-            f"loss {self.name}: its functions cannot be compiled: {' '.join(told[:2])}"
+            f"loss {name}: its functions cannot be compiled: {' '.join(told[:2])}"
         ) from None

@@ -6,9 +6,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from reshuffle.arrays import Array, Mask
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.losses.base import Loss
+from reshuffle.losses.base import Loss, towards_no_events
+from reshuffle.validation import is_number
 
 LEAST, MOST = 1e-8, 1e8
 """The range of α: below the first the distribution is Poisson's up to rounding; the second is its inverse."""
@@ -43,11 +44,7 @@ class NegativeBinomial(Loss):
 
     def __post_init__(self) -> None:
         a = self.dispersion
-        if (
-            isinstance(a, bool)
-            or not isinstance(a, (int, float, np.number))
-            or not LEAST <= a <= MOST
-        ):
+        if not (is_number(a) and LEAST <= a <= MOST):
             raise InputError(
                 f"dispersion must be positive, from {LEAST:g} to {MOST:g}, got {shown(a)}; without dispersion use losses.Poisson()"
             )
@@ -84,10 +81,7 @@ class NegativeBinomial(Loss):
         own = y * log(y) - (y + k) * log1p(dispersion * y) if y > 0.0 else 0.0
         return (y + k) * entropy - (s + y) * log(dispersion) - own
 
-    @staticmethod
-    def recedes(z: Array, y: Array, clear: float) -> Mask:
-        zero: Mask = y == 0
-        return zero & (z < -clear)
+    recedes = staticmethod(towards_no_events)
 
     @staticmethod
     def oracle(z: Array, y: Array, dispersion: float) -> Array:

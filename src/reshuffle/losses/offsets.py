@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.losses.base import Loss
-from reshuffle.validation import as_array, check_finite, read_only
-
-Array = NDArray[np.float64]
+from reshuffle.validation import check_column, read_only
 
 
 def check_offsets(offset: object, exposure: object, n: int, loss: Loss) -> Array:
@@ -23,7 +21,7 @@ def check_offsets(offset: object, exposure: object, n: int, loss: Loss) -> Array
         )
     total = np.zeros(n)
     if offset is not None:
-        total += _numbers("offset", offset, n)
+        total += check_column("offset", offset, n)
     if exposure is not None:
         total += log_of_exposure(exposure, n, loss)
     return read_only(total if total.any() else total[:0])
@@ -36,21 +34,10 @@ def log_of_exposure(exposure: object, n: int, loss: Loss) -> Array:
             f"exposure needs a loss whose mean is exp(margin), such as Poisson(), and {loss!r} is none: give its effect on "
             "the margin as offset"
         )
-    times = _numbers("exposure", exposure, n)
+    times = check_column("exposure", exposure, n)
     if not times.min(initial=1.0) > 0.0:
         at = int(np.argmin(times))
         raise InputError(
             f"exposure must be positive, got {times[at]:g} in row {at}: leave out rows without exposure"
         )
     return np.log(times)
-
-
-def _numbers(name: str, given: object, n: int) -> Array:
-    numbers = as_array(name, given)
-    if numbers.shape != (n,) or numbers.dtype.kind not in "fiub":
-        raise InputError(
-            f"{name} must be {n} numbers, one per row of X, got shape {numbers.shape}, dtype {numbers.dtype}"
-        )
-    found = numbers.astype(np.float64)
-    check_finite(name, found)
-    return found

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from reshuffle.arrays import Array, Mask
-from reshuffle.losses.base import Loss
+from reshuffle.arrays import Array
+from reshuffle.losses.base import Loss, towards_no_events
 
 
 class Poisson(Loss):
@@ -48,10 +48,7 @@ class Poisson(Loss):
         own = mean * log(mean) - mean if mean > 0.0 else 0.0
         return own - (y * log(y) - y if y > 0.0 else 0.0)
 
-    @staticmethod
-    def recedes(z: Array, y: Array, clear: float) -> Mask:
-        zero: Mask = y == 0
-        return zero & (z < -clear)
+    recedes = staticmethod(towards_no_events)
 
     @staticmethod
     def oracle(z: Array, y: Array) -> Array:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from math import erfc, exp, log, log1p, sqrt
 from typing import ClassVar
 
-from reshuffle.arrays import Array, Mask
-from reshuffle.losses.base import Loss
+from reshuffle.arrays import Array
+from reshuffle.losses.base import Loss, on_the_right_side
 
 ROOT_HALF = sqrt(0.5)
 PER_ROOT_2PI = 0.3989422804014327
@@ -63,9 +63,7 @@ class Probit(Loss):
         r = PER_ROOT_2PI * exp(-0.5 * m * m) / (0.5 * erfc(-m * ROOT_HALF))
         return min(r * (r + m), 1.0)
 
-    @staticmethod
-    def recedes(z: Array, y: Array, clear: float) -> Mask:
-        return y * z > clear
+    recedes = staticmethod(on_the_right_side)
 
     @staticmethod
     def oracle(z: Array, y: Array) -> Array:

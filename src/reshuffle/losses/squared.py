@@ -9,6 +9,16 @@ from reshuffle.arrays import Array
 from reshuffle.losses.base import Loss
 
 
+def without_mean(slopes: Array, y: Array, weights: Array) -> Array:
+    """``balanced`` of a square: s_i - Σ_k w_k s_k/Σ_k w_k, the slopes at the best intercept (of each output).
+
+    The mean is subtracted twice, since the rounding of a large mean would stay in small slopes.
+    """
+    for _ in range(2):
+        slopes = slopes - np.average(slopes, axis=0, weights=weights if weights.size else None)
+    return slopes
+
+
 class Squared(Loss):
     """l(z, y) = (z - y)²/2; with a matrix of targets ‖z - y‖²/2, a margin and a column for each output.
 
@@ -51,10 +61,7 @@ class Squared(Loss):
     def conjugate(s: float, y: float) -> float:
         return 0.5 * s * s + s * y
 
-    @staticmethod
-    def balanced(slopes: Array, y: Array, weights: Array) -> Array:
-        """Slopes less their weighted mean, which are those at the best intercept."""
-        return without_mean(slopes, weights)
+    balanced = staticmethod(without_mean)
 
     @staticmethod
     def oracle(z: Array, y: Array) -> Array:
@@ -94,10 +101,7 @@ class SquaredOutputs(Loss):
             total += 0.5 * s[k] * s[k] + s[k] * y[k]
         return total
 
-    @staticmethod
-    def balanced(slopes: Array, y: Array, weights: Array) -> Array:
-        """Slopes less their weighted mean, output by output, which are those at the best intercepts."""
-        return without_mean(slopes, weights)
+    balanced = staticmethod(without_mean)
 
     @staticmethod
     def oracle(z: Array, y: Array) -> Array:
@@ -106,13 +110,3 @@ class SquaredOutputs(Loss):
 
     def __repr__(self) -> str:
         return "Squared()"
-
-
-def without_mean(slopes: Array, weights: Array) -> Array:
-    """s_i - Σ_k w_k s_k/Σ_k w_k, so that Σ_i w_i s_i = 0: every slope is one that the square can have.
-
-    The mean is subtracted twice, since the rounding of a large mean would stay in small slopes.
-    """
-    for _ in range(2):
-        slopes = slopes - np.average(slopes, axis=0, weights=weights if weights.size else None)
-    return slopes

@@ -7,10 +7,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.arrays import Array, Mask
+from reshuffle.arrays import Array
+from reshuffle.cached import keep
 from reshuffle.errors import InputError, shown
-from reshuffle.losses.base import Loss
+from reshuffle.losses.base import Loss, towards_no_events
 from reshuffle.losses.gamma import Gamma
+from reshuffle.validation import is_number
 
 LARGEST = 10.0
 """The largest power: larger ones have no known use, and y to such a power leaves the range of floating point."""
@@ -49,22 +51,18 @@ class Tweedie(Loss):
 
     def __post_init__(self) -> None:
         p = self.power
-        if (
-            isinstance(p, bool)
-            or not isinstance(p, (int, float, np.number))
-            or not 1 < p <= LARGEST
-        ):
+        if not (is_number(p) and 1 < p <= LARGEST):
             raise InputError(
                 f"power must be between 1 and 2, or 2 and more (up to {LARGEST:g}), got {shown(p)}; "
                 "for power 0 use losses.Squared(), for power 1 losses.Poisson()"
             )
-        object.__setattr__(self, "power", float(p))
+        known: dict[str, object] = {"power": float(p)}
         if p >= 2:
-            object.__setattr__(self, "targets", "positive")
+            known |= {"targets": "positive"}
         if p > 2:
-            object.__setattr__(self, "convex", False)
-            object.__setattr__(self, "self_concordance", np.inf)
-            object.__setattr__(self, "largest_target", RANGE ** (1.0 / (p - 1.0)))
+            largest = RANGE ** (1.0 / (p - 1.0))
+            known |= {"convex": False, "self_concordance": np.inf, "largest_target": largest}
+        keep(self, **known)
 
     @classmethod
     def examples(cls) -> list[Self]:
@@ -93,10 +91,7 @@ class Tweedie(Loss):
         found = (2.0 - power) * high + (power - 1.0) * low
         return found if found > 0.0 else high  # its value at y = μ
 
-    @staticmethod
-    def recedes(z: Array, y: Array, clear: float) -> Mask:
-        zero: Mask = y == 0
-        return zero & (z < -clear)
+    recedes = staticmethod(towards_no_events)
 
     @staticmethod
     def oracle(z: Array, y: Array, power: float) -> Array:

@@ -7,9 +7,11 @@ rows a matrix ``00000.values.npy``. The manifest has the size and the CRC-32 of 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -78,7 +80,6 @@ class Manifest:
 
     @property
     def stored(self) -> int:
-        """The number of values of all rows."""
         return sum(shard.stored for shard in self.shards)
 
     @property
@@ -88,9 +89,12 @@ class Manifest:
 
     @property
     def row_bytes(self) -> int:
-        """The bytes that the rows would take in memory, without their targets."""
+        return self.memory_of(self.stored, self.rows)
+
+    def memory_of(self, stored: int, rows: int) -> int:
+        """The bytes that rows with this many values take in memory, without their targets."""
         each = (0 if self.unit else np.dtype(self.number).itemsize) + (self.layout == "csr") * 4
-        return each * self.stored + 8 * self.rows
+        return each * stored + 8 * rows
 
     def part(self, first: int, last: int) -> Self:
         """The manifest of the shards from ``first`` to ``last`` alone; it gets a share of Σ_i ‖a_i‖² in proportion to its rows."""
@@ -103,10 +107,6 @@ class Manifest:
         """Whether all values are 1, and none is stored."""
         sparse = self.layout == "csr"
         return sparse and not any("values" in shard.files for shard in self.shards)
-
-    def with_shard(self, shard: Shard, **changes: Any) -> Self:
-        """The manifest with one more shard."""
-        return replace(self, shards=(*self.shards, shard), **changes)
 
 
 def is_shard_folder(path: Location) -> bool:
@@ -179,6 +179,14 @@ def _check(found: Manifest) -> None:
     for name in ("largest_square", "sum_of_squares"):
         if not 0 <= float(getattr(found, name)) < np.inf:
             raise ValueError(f"{name} must be a number that is not negative")
+
+
+@cache
+def npy_header(kind: str, shape: tuple[int, ...]) -> bytes:
+    """The header that numpy writes before an array."""
+    about, out = {"descr": kind, "fortran_order": False, "shape": shape}, io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, about)
+    return out.getvalue()
 
 
 def check_present(folder: Path, manifest: Manifest) -> None:

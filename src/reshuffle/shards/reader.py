@@ -8,12 +8,12 @@ after they were read and before the core uses them: indices that lie beyond the 
 
 from __future__ import annotations
 
-import io
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import FileError
 from reshuffle.rows import UNIT, Rows
-from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile
+from reshuffle.shards.layout import REMEDY, Manifest, Shard, StoredFile, npy_header
 from reshuffle.validation import read_only
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 PIECE = 8 << 20
 """Bytes that one call reads: enough for the disk to read ahead, few enough that Ctrl-C is noticed."""
-NO_INDEX = read_only(np.empty(0, dtype=np.uint32))
 
 
 class Buffers:
@@ -75,17 +74,14 @@ class ShardReader:
         self._counting = Lock()
         self._checking: dict[str, Lock] = {}
 
-    def targets(self) -> NDArray[np.float64]:
-        """The targets of all rows, in memory."""
-        out, start = np.empty(self.manifest.rows), 0
-        for number, shard in enumerate(self.manifest.shards):
-            self._fill(number, "targets", out[start : start + shard.rows], 0)
-            start += shard.rows
-        return out
-
-    def some_targets(self, number: int) -> NDArray[np.float64]:
-        out = np.empty(self.manifest.shards[number].rows)
-        self._fill(number, "targets", out, 0)
+    def targets(self, *shards: int) -> NDArray[np.float64]:
+        """The targets of the rows of these shards, of all if none is named, in memory."""
+        numbers = shards or range(len(self.manifest.shards))
+        counts = [self.manifest.shards[k].rows for k in numbers]
+        out, start = np.empty(sum(counts)), 0
+        for k, count in zip(numbers, counts, strict=True):
+            self._fill(k, "targets", out[start : start + count], 0)
+            start += count
         return out
 
     def window(
@@ -105,7 +101,7 @@ class ShardReader:
                     piece.shard, "values", values[start : start + piece.rows], piece.begin, verify
                 )
                 start += piece.rows
-            return Rows(read_only(values), NO_INDEX, NO_INDEX)
+            return Rows.of_dense(values)
         indptr = buffers.room("indptr", (rows + 1,), "uint64")
         firsts, stored = self._pointers(spans, indptr, verify)
         indices = buffers.room("indices", (stored,), "uint32")
@@ -148,15 +144,14 @@ class ShardReader:
         """
         slots = Buffers(), Buffers()
         with ThreadPoolExecutor(1, thread_name_prefix="shards") as pool:
-            ahead = pool.submit(self.window, groups[0], slots[0]) if groups else None
-            for k in range(len(groups)):
-                rows = ahead.result() if ahead is not None else None
-                more = k + 1 < len(groups)
-                ahead = (
-                    pool.submit(self.window, groups[k + 1], slots[(k + 1) % 2]) if more else None
-                )
-                if rows is not None:
-                    yield rows
+            reads = (
+                pool.submit(self.window, group, slot)
+                for group, slot in zip(groups, cycle(slots), strict=False)
+            )
+            ahead = next(reads, None)
+            while ahead is not None:
+                rows, ahead = ahead.result(), next(reads, None)
+                yield rows
 
     # --- one file ------------------------------------------------------------------------------
 
@@ -167,15 +162,9 @@ class ShardReader:
         """
         about = self.manifest.shards[shard]
         stored, shape = about.files[name], _shape(about, name, self.manifest.features)
-        path, header = self.folder / stored.name, _header(out.dtype.str, shape)
+        path, header = self.folder / stored.name, npy_header(out.dtype.str, shape)
         each = out.dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
-        try:
-            number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except FileNotFoundError:
-            raise FileError(f"{path} is missing: {REMEDY}") from None
-        except OSError as error:
-            raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
-        try:
+        with _opened(path) as number:
             stamp = _stamp(number)
             if stamp[0] != stored.bytes or len(header) + each * shape[0] != stored.bytes:
                 raise FileError(
@@ -193,24 +182,14 @@ class ShardReader:
                 piece = body[done : done + PIECE]
                 self._read(number, piece, len(header) + first * each + done, path)
                 check = zlib.crc32(piece, check) if fresh and whole else check
-            if (
-                fresh
-                and whole
-                and (check, os.pread(number, len(header), 0)) != (stored.crc32, header)
-            ):
-                raise FileError(self._damaged(stored.name))
+            if fresh and whole:
+                self._compare(number, header, check, stored)
             if _stamp(number) != stamp:
                 raise FileError(f"{path} was changed while it was read: {REMEDY}")
             if fresh and out.dtype.kind == "f" and not np.isfinite(out).all():
                 raise FileError(f"{path} holds NaN or infinity, which no model can use: {REMEDY}")
             if verify:
                 self._seen[stored.name] = stamp
-        except OSError as error:
-            if isinstance(error, FileError):
-                raise
-            raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
-        finally:
-            os.close(number)
 
     def _read(self, number: int, out: memoryview, offset: int, path: Path) -> None:
         """Fill the whole buffer from a file."""
@@ -229,6 +208,9 @@ class ShardReader:
             piece = memoryview(scratch)[: min(PIECE, stored.bytes - offset)]
             self._read(number, piece, offset, path)
             check = zlib.crc32(piece, check)
+        self._compare(number, header, check, stored)
+
+    def _compare(self, number: int, header: bytes, check: int, stored: StoredFile) -> None:
         if check != stored.crc32 or os.pread(number, len(header), 0) != header:
             raise FileError(self._damaged(stored.name))
 
@@ -240,6 +222,23 @@ class ShardReader:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__init__(state["folder"], state["manifest"])  # type: ignore[misc]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """The number of an open file; errors of the system name it."""
+    try:
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            yield number
+        finally:
+            os.close(number)
+    except FileError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"{path} is missing: {REMEDY}") from None
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", error.errno) from None
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
@@ -264,11 +263,3 @@ def _stamp(number: int) -> tuple[int, int, int]:
     """Size, time of the last change and inode of an open file."""
     about = os.fstat(number)
     return about.st_size, about.st_mtime_ns, about.st_ino
-
-
-@cache
-def _header(kind: str, shape: tuple[int, ...]) -> bytes:
-    """The header that numpy writes before an array."""
-    about, out = {"descr": kind, "fortran_order": False, "shape": shape}, io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, about)
-    return out.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from reshuffle.rows import Rows
 from reshuffle.shards.layout import Manifest
 from reshuffle.shards.reader import Buffers, Piece, ShardReader
 
+AnyRows = TypeVar("AnyRows", Rows, NDArray[np.float64])
 MEMORY = 1 << 30
 """The bytes of rows that are held in memory by default."""
 PIECES = 16
@@ -111,7 +112,6 @@ class Shards:
 
     @property
     def unit(self) -> bool:
-        """Whether all values are 1, and none is stored."""
         return bool(self.manifest.unit)
 
     @cached_property
@@ -130,9 +130,7 @@ class Shards:
 
     @property
     def bytes(self) -> int:
-        """The bytes that all rows would take in memory."""
-        each = (0 if self.unit else self.dtype.itemsize) + (0 if self.dense else 4)
-        return each * self.stored + 8 * self.shape[0]
+        return self.manifest.memory_of(self.stored, self.shape[0])
 
     @property
     def fits(self) -> bool:
@@ -155,40 +153,42 @@ class Shards:
         """All rows, in memory."""
         return self.window(range(len(self.counts)))
 
-    def window(self, pieces: Sequence[int]) -> Rows:
-        """The rows of these pieces, in memory."""
-        return next(iter(self.windows([pieces])))
+    def window(
+        self, pieces: Sequence[int], buffers: Buffers | None = None, verify: bool = True
+    ) -> Rows:
+        """The rows of these pieces; they lie in the buffers, if these are given and all rows are selected.
 
-    def filled(self, pieces: Sequence[int], buffers: Buffers) -> Rows:
-        """The rows of these pieces, in buffers of the caller unless only some of the rows are selected."""
-        rows = self.reader.window([self.pieces[k] for k in pieces], buffers)
-        return rows if self.kept is None else rows.take(self._places(pieces))
-
-    def glance(self, pieces: Sequence[int]) -> Rows:
-        """The rows of these pieces, not compared with checksums: for a guess that later passes correct."""
-        rows = self.reader.window([self.pieces[k] for k in pieces], verify=False)
-        return rows if self.kept is None else rows.take(self._places(pieces))
+        Without ``verify`` they are not compared with checksums: for a guess that later passes correct.
+        """
+        rows = self.reader.window([self.pieces[k] for k in pieces], buffers, verify)
+        return self._selected(rows, pieces)
 
     def windows(self, groups: Sequence[Sequence[int]]) -> Iterator[Rows]:
         """The rows of each group of pieces, valid until the next group is asked for; a thread reads one group ahead."""
         wanted = [[self.pieces[k] for k in group] for group in groups]
         for group, rows in zip(groups, self.reader.windows(wanted), strict=True):
-            yield rows if self.kept is None else rows.take(self._places(group))
+            yield self._selected(rows, group)
 
     def in_turn(self) -> Iterator[tuple[int, int, Rows]]:
         """The rows in storage order, a shard at a time, with the number of the first row and the number after the last."""
         for group, rows in zip(self.shards, self.windows(self.shards), strict=True):
             yield int(self.starts[group[0]]), int(self.starts[group[-1] + 1]), rows
 
-    def _places(self, pieces: Sequence[int]) -> NDArray[np.uint32]:
-        """The indices of the selected rows among all rows of these pieces."""
+    def _selected(self, rows: AnyRows, pieces: Sequence[int]) -> AnyRows:
+        """Of all rows of these pieces those that are selected."""
         if self.kept is None:
-            raise AttributeError("all rows are kept")
+            return rows
         before = np.concatenate([[0], np.cumsum([self.pieces[k].rows for k in pieces])])
-        some = [
-            self.kept[k] + np.uint32(start) for k, start in zip(pieces, before[:-1], strict=True)
-        ]
-        return np.concatenate(some).astype(np.uint32)
+        places = [self.kept[k] + np.uint32(at) for k, at in zip(pieces, before[:-1], strict=True)]
+        return rows.take(np.concatenate(places).astype(np.uint32))
+
+    def take(self, order: AnyArray) -> Shards:
+        """The rows with these rising numbers, which stay on disk."""
+        return self[order]
+
+    def piece(self, start: int, stop: int) -> Shards:
+        """The rows from ``start`` up to ``stop``, which stay on disk."""
+        return self[start:stop]
 
     def owners(self, rows: AnyArray) -> NDArray[np.int64]:
         """The piece of each of these rows."""
@@ -200,10 +200,7 @@ class Shards:
         return np.searchsorted(self.starts, rows, side="right") - 1
 
     def targets(self) -> NDArray[np.float64]:
-        whole = self.reader.targets()
-        if self.kept is None:
-            return whole
-        return whole[self._places(range(len(self.counts)))]
+        return self._selected(self.reader.targets(), range(len(self.counts)))
 
     def __matmul__(self, other: object) -> NDArray[np.float64]:
         """The product with a vector or a matrix, by one pass over the files."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import FileError
 from reshuffle.files import replacing
-from reshuffle.shards.layout import Manifest, Shard, StoredFile, write_manifest
+from reshuffle.shards.layout import Manifest, Shard, StoredFile, npy_header, write_manifest
 
 T = TypeVar("T")
 SHARD_BYTES = 32 << 20
@@ -28,11 +27,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Block(NamedTuple):
-    """Some rows. If they are dense, ``values`` is a matrix; if they are sparse, ``indptr`` begins with 0."""
+    """Some rows. If they are dense, ``values`` is a matrix, and there are no indices; if they are sparse, ``indptr`` begins with 0."""
 
     values: AnyArray
-    indices: AnyArray | None
-    indptr: AnyArray | None
+    indices: Any
+    indptr: Any
     targets: AnyArray
 
     @property
@@ -41,12 +40,12 @@ class Block(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        stored = sum(array.nbytes for array in (self.values, self.indices) if array is not None)
-        return int(stored + 16 * self.rows)
+        indices = 0 if self.indices is None else self.indices.nbytes
+        return int(self.values.nbytes + indices + 16 * self.rows)
 
     def part(self, start: int, stop: int) -> Block:
         """The rows from ``start`` up to ``stop``, as views."""
-        if self.indptr is None or self.indices is None:
+        if self.indptr is None:
             return Block(self.values[start:stop], None, None, self.targets[start:stop])
         first, last = int(self.indptr[start]), int(self.indptr[stop])
         pointers = self.indptr[start : stop + 1] - first
@@ -56,7 +55,7 @@ class Block(NamedTuple):
 
     def take(self, order: AnyArray) -> Block:
         """These rows, in this order (a copy)."""
-        if self.indptr is None or self.indices is None:
+        if self.indptr is None:
             return Block(self.values[order], None, None, self.targets[order])
         lengths = np.diff(self.indptr)[order]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -72,10 +71,8 @@ class Block(NamedTuple):
         targets = np.concatenate([block.targets for block in blocks])
         if blocks[0].indptr is None:
             return Block(values, None, None, targets)
-        indices = np.concatenate([block.indices for block in blocks if block.indices is not None])
-        lengths = np.concatenate(
-            [np.diff(block.indptr) for block in blocks if block.indptr is not None]
-        )
+        indices = np.concatenate([block.indices for block in blocks])
+        lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
         return Block(values, indices, np.concatenate([[0], np.cumsum(lengths)]), targets)
 
 
@@ -128,14 +125,14 @@ class ShardWriter:
         squares = _squares(block)
         shard = Shard(block.rows, int(block.values.size), files)
         old = self.manifest
-        self.manifest = old.with_shard(
-            shard, largest_square=max(old.largest_square, float(squares.max(initial=0.0))),
+        self.manifest = replace(
+            old, shards=(*old.shards, shard), largest_square=max(old.largest_square, float(squares.max(initial=0.0))),
             sum_of_squares=old.sum_of_squares + float(squares.sum()),
         )  # fmt: skip
 
     def _arrays(self, block: Block, number: int) -> dict[str, StoredFile]:
         found: dict[str, AnyArray] = {"targets": block.targets.astype(np.float64, copy=False)}
-        if block.indptr is None or block.indices is None:
+        if block.indptr is None:
             found["values"] = np.ascontiguousarray(block.values, dtype=self.manifest.number)
         else:
             found["indptr"] = block.indptr.astype(np.uint64, copy=False)
@@ -147,11 +144,8 @@ class ShardWriter:
         }
 
     def _write(self, name: str, array: AnyArray) -> StoredFile:
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(
-            header, np.lib.format.header_data_from_array_1_0(array)
-        )
-        start, body = header.getvalue(), np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        start = npy_header(array.dtype.str, array.shape)
+        body = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         with replacing(self.folder / name) as file:
             file.write(start)
             file.write(body.data)
@@ -176,9 +170,6 @@ class ShardWriter:
 def _squares(block: Block) -> NDArray[np.float64]:
     """‖a_i‖² of every row."""
     if block.indptr is None:
-        found: NDArray[np.float64] = np.einsum(
-            "ij,ij->i", block.values, block.values, dtype=np.float64
-        )
-        return found
+        return np.asarray(np.einsum("ij,ij->i", block.values, block.values, dtype=np.float64))
     total = np.concatenate([[0.0], np.cumsum(block.values.astype(np.float64) ** 2)])
-    return np.diff(total[np.asarray(block.indptr, dtype=np.int64)])
+    return np.diff(total[block.indptr.astype(np.int64)])

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from reshuffle.cached import cached_property, keep
 from reshuffle.core import native
-from reshuffle.digests import digest, on_demand
+from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
-from reshuffle.objective import Array, Visits, check_penalty
+from reshuffle.objective import Array, Visits, check_penalty, check_ridge
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
@@ -89,8 +89,7 @@ class CoxProblem(TwiceDifferentiable):
     ) -> None:
         if ties not in TIES:
             raise InputError(f"ties must be one of {', '.join(map(repr, TIES))}, got {shown(ties)}")
-        if not (isinstance(ridge, (int, float, np.number)) and 0 <= ridge < np.inf):
-            raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
+        self.ridge = check_ridge(ridge)
         matrix = check_matrix(X)
         n, d = matrix.shape
         times, events = check_times("time", time, n), check_events("event", event, n)
@@ -106,7 +105,7 @@ class CoxProblem(TwiceDifferentiable):
         self.n, self.shape, self.ties = n, (d,), ties
         self.weight = mean_weight(sample_weight)
         """The mean of the given sample weights."""
-        self.penalty, self.ridge = check_penalty(penalty), float(ridge)
+        self.penalty = check_penalty(penalty)
         self.order = order
         self.times, self.events, self.weights = times[order], events[order], weights[order]
         cuts = np.flatnonzero(np.diff(codes[order])) + 1
@@ -134,8 +133,16 @@ class CoxProblem(TwiceDifferentiable):
             for own in rows
         ]
 
+    @property
+    def risks(self) -> list[tuple[slice, RiskSets]]:
+        """For each stratum with events the rows of its largest risk set, which contains all others, and its risk sets."""
+        return [
+            (slice(own.start, own.start + int(sets.ends[-1])), sets)
+            for own, sets in self.strata
+            if sets.begins.size
+        ]
+
     def with_penalty(self, penalty: Penalty) -> CoxProblem:
-        """The problem with another penalty."""
         known = ("strata", "smoothness", "least", "reference", "varying")
         other = keep(copy(self), **{name: getattr(self, name) for name in known})
         other.penalty = penalty
@@ -191,21 +198,18 @@ class CoxProblem(TwiceDifferentiable):
         The third cumulant of a distribution on an interval is at most its variance times the length of the interval.
         """
         most, everything = 0.0, np.arange(self.features, dtype=np.uint32)
-        for own, sets in self.strata:
-            if sets.begins.size:
-                risk = slice(own.start, own.start + int(sets.ends[-1]))
-                rows = self.matrix.block(risk, everything)
-                along = (rows - rows.mean(axis=0)) @ directions
-                most = max(most, float(np.einsum("ij,ij->i", along, along).max()))
+        for at_risk, _ in self.risks:
+            rows = self.matrix.block(at_risk, everything)
+            along = (rows - rows.mean(axis=0)) @ directions
+            most = max(most, float(np.einsum("ij,ij->i", along, along).max()))
         return 2.0 * float(np.sqrt(most))
 
     @cached_property
     def varying(self) -> NDArray[np.bool_]:
-        """The features that differ between rows of the largest risk set of a stratum, which contains all others."""
+        """The features that differ between rows of a risk set."""
         found = np.zeros(self.features, dtype=bool)
-        for own, sets in self.strata:
-            if sets.begins.size:
-                found |= self.matrix.varying(slice(own.start, own.start + int(sets.ends[-1])))
+        for at_risk, _ in self.risks:
+            found |= self.matrix.varying(at_risk)
         return found
 
     @cached_property
@@ -228,15 +232,14 @@ class CoxProblem(TwiceDifferentiable):
         """Whether in every risk set the events have the largest margins: the likelihood of tx then rises with t."""
         z = self.matrix.times(x)
         clear, moves = CLEAR * float(np.abs(z).max(initial=0.0)), False
-        for own, sets in self.strata:
-            if not sets.begins.size:
-                continue
-            most = np.maximum.accumulate(z[own])[sets.ends - 1]
+        for at_risk, sets in self.risks:
+            margins = z[at_risk]
+            most = np.maximum.accumulate(margins)[sets.ends - 1]
             blocks = np.column_stack([sets.begins, sets.ends]).ravel()
-            least = np.minimum.reduceat(np.append(z[own], np.inf), blocks)[0::2]
+            least = np.minimum.reduceat(np.append(margins, np.inf), blocks)[0::2]
             if np.any(least < most - clear):
                 return False
-            moves = moves or bool(np.ptp(z[own][: sets.ends[-1]]) > clear)
+            moves = moves or bool(np.ptp(margins) > clear)
         return moves
 
     # --- the run's business --------------------------------------------------------------------
@@ -250,8 +253,3 @@ class CoxProblem(TwiceDifferentiable):
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),
         }
-
-    def __getstate__(self) -> dict[str, object]:
-        """The state without the values that are computed on demand."""
-        found = on_demand(type(self))
-        return {name: value for name, value in vars(self).items() if name not in found}

@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Array, Mask
 from reshuffle.errors import InputError, shown
-from reshuffle.validation import as_array, check_finite
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from reshuffle.validation import as_array, check_column, check_finite
 
 
 def check_times(name: str, given: object, n: int) -> Array:
@@ -20,12 +17,7 @@ def check_times(name: str, given: object, n: int) -> Array:
         raise InputError(
             f"{name} must hold numbers, got dates or durations: convert them to numbers in the unit you want"
         )
-    if times.shape != (n,) or times.dtype.kind not in "fiub":
-        raise InputError(
-            f"{name} must be {n} numbers, one per row of X, got shape {times.shape}, dtype {times.dtype}"
-        )
-    times = times.astype(np.float64)
-    check_finite(name, times)
+    times = check_column(name, times, n)
     if times.min() < 0:
         raise InputError(
             f"{name} must not be negative, got {times.min():g}: a time is counted from the start of observation"
@@ -33,7 +25,7 @@ def check_times(name: str, given: object, n: int) -> Array:
     return times
 
 
-def check_events(name: str, given: object, n: int) -> Flags:
+def check_events(name: str, given: object, n: int) -> Mask:
     """Whether the event of each row was observed: True or 1; False or 0 where the row is censored."""
     events = as_array(name, given)
     if events.shape != (n,) or events.dtype.kind not in "fiub":
@@ -48,7 +40,7 @@ def check_events(name: str, given: object, n: int) -> Flags:
         raise InputError(
             f"{name} must be True or 1 for an event and False or 0 for a censored row, got {strange}"
         )
-    found: Flags = events.astype(bool)
+    found: Mask = events.astype(bool)
     return found
 
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.core import native
 
-Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
 
@@ -75,8 +75,22 @@ class RiskSets:
     @property
     def least(self) -> float:
         """A bound below ``value`` at all z: Jensen's inequality in Σ_D w_i (1 - l/``|D|``) e^{z_i} ≤ S_k."""
-        totals = np.bincount(self.owner, self.counts, self.begins.size)
-        return float(self.counts @ np.log(totals[self.owner] * self.shares))
+        return float(self.counts @ np.log(self.totals[self.owner] * self.shares))
+
+    @cached_property
+    def totals(self) -> Array:
+        """Σ_D w_i of each time."""
+        return np.bincount(self.owner, self.counts, self.begins.size).astype(np.float64)
+
+    @cached_property
+    def terms(self) -> Numbers:
+        """The number of terms of each time."""
+        return np.bincount(self.owner, minlength=self.begins.size)
+
+    @cached_property
+    def starts(self) -> Numbers:
+        """The first term of each time."""
+        return np.searchsorted(self.owner, np.arange(self.begins.size))
 
     def of_times(self, e: Array) -> tuple[Array, Array]:
         """Sums of e (an entry or a row for each row) over the risk set of each time without its events, and over its events."""
@@ -97,9 +111,7 @@ class RiskSets:
     @cached_property
     def native(self) -> native.RiskSets:
         """The risk sets as an object of the core, which computes the sums over rows."""
-        terms = np.bincount(self.owner, minlength=self.begins.size)
-        totals = np.bincount(self.owner, self.counts, self.begins.size).astype(np.float64)
-        return native.RiskSets(self.weights, self.begins, self.ends, terms, totals)
+        return native.RiskSets(self.weights, self.begins, self.ends, self.terms, self.totals)
 
     def at(self, z: Array) -> Margins:
         """The partial likelihood where the rows have these margins."""
@@ -114,9 +126,8 @@ class RiskSets:
 
         An event counts with the share of it that is left in the risk set of a term at its own time.
         """
-        starts = np.searchsorted(self.owner, np.arange(self.begins.size))
         shares = self.shares.reshape(-1, *[1] * (each.ndim - 1))
-        whole, left = (np.add.reduceat(part, starts, axis=0) for part in (each, each * shares))
+        whole, left = (np.add.reduceat(part, self.starts, axis=0) for part in (each, each * shares))
         tail = np.concatenate([np.cumsum(whole[::-1], axis=0)[::-1], np.zeros_like(whole[:1])])
         found = tail[self.first]
         found[self.events] = (tail[1:] + left)[self.first[self.events]]
@@ -139,9 +150,7 @@ class RiskSets:
         means = self.of_terms(at.sizes[:, None] * rows) / at.sums[:, None]
         expected = self.rates((self.counts / at.sums)[:, None] * means)
         found = at.sizes[:, None] * expected - at.hazards[:, None] * rows
-        counts = np.bincount(self.owner, minlength=self.begins.size)
-        starts = np.searchsorted(self.owner, np.arange(self.begins.size))
-        own = np.add.reduceat(means, starts, axis=0) / counts[:, None]
+        own = np.add.reduceat(means, self.starts, axis=0) / self.terms[:, None]
         events = self.events
         found[events] += self.weights[events, None] * (rows[events] - own[self.first[events]])
         return np.asarray(found)

@@ -35,7 +35,7 @@ class ShardSource:
 
     def blocks(self, place: Place) -> Iterator[Placed]:
         for k, pieces in enumerate(self.X.shards):
-            rows, targets = self.X.window(pieces), self.X.reader.some_targets(k)
+            rows, targets = self.X.window(pieces), self.X.reader.targets(k)
             self._at += targets.size
             if rows.dense:
                 yield Placed(Block(rows.values.astype(self.number), None, None, targets), {})
