@@ -5,7 +5,6 @@ The coordinates are those of x without its intercept, flat (row after row for a 
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -86,17 +85,10 @@ Form = Coordinates | Groups
 NO_PENALTY = Coordinates(*(np.empty(0) for _ in range(4)))
 
 
-@singledispatch
 def native_form(form: object) -> native.Form:
     """A compiled penalty as an object of the core, with its arrays checked."""
+    if isinstance(form, Coordinates):
+        return native.coordinates(*form)
+    if isinstance(form, Groups):
+        return native.groups(*form)
     raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
-
-
-@native_form.register
-def _(form: Coordinates) -> native.Form:
-    return native.coordinates(*form)
-
-
-@native_form.register
-def _(form: Groups) -> native.Form:
-    return native.groups(*form)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import (
     GroupLists,
-    Members,
     OverlappingGroups,
     check_lists,
 )
@@ -72,7 +71,6 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     groups: GroupLists
     weights: Sequence[float] | Array | None = None
     tolerance: float = 1e-12
-    _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
 
     def norm(self, x: Array) -> float:
         """An upper bound of the norm, usually 1e-13 above the lower bound; +inf if some x_j ≠ 0 is in no group."""

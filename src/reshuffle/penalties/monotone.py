@@ -7,11 +7,11 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, WithDual
 
 
 @dataclass(frozen=True, eq=False)
-class Monotone(DualWithRidge, ByContent):
+class Monotone(WithDual, ByContent):
     """ψ(x) = 0 where x_1 ≤ x_2 ≤ … (or ≥, where ``decreasing``), +inf elsewhere.
 
     The prox is isotonic regression. In a matrix unknown each column is monotone.
@@ -26,7 +26,6 @@ class Monotone(DualWithRidge, ByContent):
 
     decreasing: bool = False
 
-    strong_convexity = 0.0
     homogeneous = True
     comonotone = True
 

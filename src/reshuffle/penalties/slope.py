@@ -11,15 +11,16 @@ from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
     FAR_BELOW,
     ByContent,
+    WithDual,
     as_numbers,
     check_non_negative,
     check_strength,
-    conjugate_with_ridge,
+    check_weights,
 )
 
 
 @dataclass(frozen=True, eq=False)
-class SLOPE(ByContent):
+class SLOPE(WithDual, ByContent):
     """ψ(x) = strength · Σ_j w_j·``|x|_(j)``, with ``|x|_(1) ≥ |x|_(2) ≥ …`` the sorted magnitudes (OWL).
 
     With weights that do not increase it is a norm: coordinates of nearly equal effect get the same magnitude.
@@ -45,7 +46,6 @@ class SLOPE(ByContent):
     strength: float
     weights: Sequence[float] | Array
 
-    strong_convexity = 0.0
     homogeneous = True
 
     def __post_init__(self) -> None:
@@ -77,15 +77,10 @@ class SLOPE(ByContent):
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         return ridge > 0 or (self.strength > 0 and self.weights[0] > 0)
 
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """0 where the k largest magnitudes of g add up to at most k weights, for every k; else +inf."""
-        if ridge > 0:
-            return conjugate_with_ridge(self, g, ridge)
-        return 0.0 if self.dual_scale(g) == 1.0 else np.inf
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+    def own_scale(self, g: Array) -> float:
+        """g is feasible where its k largest magnitudes add up to at most the k largest weights, for every k."""
         sums, bounds = np.cumsum(_falling(g)), np.cumsum(self._bounds(g))
-        if ridge > 0 or np.all(sums <= bounds):
+        if np.all(sums <= bounds):
             return 1.0
         beyond = sums > bounds
         return float((bounds[beyond] / sums[beyond]).min() * FAR_BELOW)
@@ -99,12 +94,7 @@ class SLOPE(ByContent):
             return float(np.max(sums / bounds))
 
     def _bounds(self, x: Array) -> Array:
-        weights = np.asarray(self.weights, dtype=np.float64)
-        if weights.size != x.size:
-            raise InputError(
-                f"weights must hold {x.size} numbers, one per coordinate of x, got {weights.size}"
-            )
-        return self.strength * weights
+        return self.strength * check_weights(self.weights, x.size, "coordinate of x")
 
 
 def _falling(x: Array) -> Array:
