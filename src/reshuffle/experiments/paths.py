@@ -56,9 +56,9 @@ def shuffled_once_by(
     return np.array(errors)
 
 
-def below(errors: Array, bound: Array) -> bool:
+def below(errors: Array | float, bound: Array | float) -> bool:
     """Whether a bound holds, up to rounding."""
-    return bool(np.all(errors <= bound * (1 + 1e-9) + 1e-20))
+    return bool(np.all(np.asarray(errors) <= np.asarray(bound) * (1 + 1e-9) + 1e-20))
 
 
 # --- epochs ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from reshuffle.experiments.recipe import (
     Numbers,
     Report,
     Settings,
+    files_of,
 )
 from reshuffle.experiments.tiny import make, psi_strongly_convex, starts
 from reshuffle.files import write_csv
@@ -52,6 +53,9 @@ def run(settings: Settings) -> Report:
     slopes = {name: slope(horizons, column) for name, column in errors.items()}
     stem = settings.out / "theorems"
     _draw(horizons, errors, slopes, stem)
+    columns = ("theorem", "problem", "method", "start", "step", "epoch", "exact", "bound")
+    cells = ([getattr(one, name) for name in columns] for one in found + wrong)
+    write_csv(stem.with_suffix(".csv"), columns, cells)
     return Report(
         title="The theorems, against exact expectations",
         text=TEXT,
@@ -71,8 +75,7 @@ def run(settings: Settings) -> Report:
             ),
         ],
         checks=_checks(found, wrong, slopes),
-        figures=[stem.with_suffix(".png")],
-        files=[stem.with_suffix(".pdf"), _csv(found + wrong, stem.with_suffix(".csv"))],
+        files=files_of(stem),
     )
 
 
@@ -150,12 +153,6 @@ def _mistakes(wrong: list[RateComparison]) -> Numbers:
 
 def _cells(one: RateComparison) -> list[str]:
     return [f"{v:.2g}" if v >= 0.01 else f"{v:.0e}" for v in (one.exact, one.bound, one.ratio)]
-
-
-def _csv(rows: list[RateComparison], path: Path) -> Path:
-    columns = ("theorem", "problem", "method", "start", "step", "epoch", "exact", "bound")
-    write_csv(path, columns, ([getattr(one, name) for name in columns] for one in rows))
-    return path
 
 
 def _draw(horizons: Array, errors: dict[str, Array], slopes: dict[str, float], stem: Path) -> None:
