@@ -11,23 +11,21 @@ import numpy as np
 from reshuffle import theory
 from reshuffle.arrays import Array
 from reshuffle.experiments.paths import (
+    LOSSES,
     Epoch,
     all_orders,
     all_rounds,
     below,
+    f_strongly_convex,
     fedrr,
+    homogeneous,
     proxrr,
+    psi_strongly_convex,
     resampled,
     reshuffled,
     sgd_step,
     shuffled_once,
     shuffled_once_by,
-)
-from reshuffle.experiments.tiny import (
-    LOSSES,
-    f_strongly_convex,
-    homogeneous,
-    psi_strongly_convex,
     split,
     starts,
     unequal,

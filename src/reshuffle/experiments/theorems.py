@@ -12,7 +12,14 @@ from reshuffle.arrays import Array
 from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.comparisons import STEPS, RateComparison, everything, mistakes, tightest
 from reshuffle.experiments.figures import drawing
-from reshuffle.experiments.paths import all_orders, proxrr, shuffled_once
+from reshuffle.experiments.paths import (
+    all_orders,
+    make,
+    proxrr,
+    psi_strongly_convex,
+    shuffled_once,
+    starts,
+)
 from reshuffle.experiments.recipe import (
     ClaimCheck,
     Numbers,
@@ -20,7 +27,6 @@ from reshuffle.experiments.recipe import (
     Settings,
     files_of,
 )
-from reshuffle.experiments.tiny import make, psi_strongly_convex, starts
 from reshuffle.files import write_csv
 from reshuffle.plotting import COLOURS, MARKERS
 from reshuffle.solvers import ProxRR, ProxSGD, Solver

@@ -31,13 +31,13 @@ from reshuffle.penalties.group_lasso import GroupLasso as GroupLasso
 from reshuffle.penalties.group_lasso import MultitaskLasso as MultitaskLasso
 from reshuffle.penalties.group_lasso import SparseGroupLasso as SparseGroupLasso
 from reshuffle.penalties.latent_group_lasso import LatentGroupLasso as LatentGroupLasso
-from reshuffle.penalties.monotone import Monotone as Monotone
 from reshuffle.penalties.nuclear_norm import NuclearNorm as NuclearNorm
+from reshuffle.penalties.ordered import SLOPE as SLOPE
+from reshuffle.penalties.ordered import Monotone as Monotone
 from reshuffle.penalties.overlapping import OverlappingGroupLasso as OverlappingGroupLasso
 from reshuffle.penalties.polyhedron import Polyhedron as Polyhedron
 from reshuffle.penalties.psd_cone import PSDCone as PSDCone
 from reshuffle.penalties.separable import Separable as Separable
-from reshuffle.penalties.slope import SLOPE as SLOPE
 from reshuffle.penalties.sums import Sum as Sum
 from reshuffle.penalties.weakly_convex import MCP as MCP
 from reshuffle.penalties.weakly_convex import SCAD as SCAD

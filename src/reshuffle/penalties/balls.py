@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -27,9 +26,7 @@ class Ball(Bounded):
     def __post_init__(self) -> None:
         check_radius(self.radius)
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.3)]
+    example_arguments = ((0.3,),)
 
 
 class L1Ball(Ball):
@@ -112,9 +109,7 @@ class Simplex(Bounded):
     def __post_init__(self) -> None:
         check_radius(self.total, "total")
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.3)]
+    example_arguments = ((0.3,),)
 
     def value(self, x: Array) -> float:
         # A projection has the right sum up to rounding.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from typing import cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,14 @@ FAR_BELOW = 1.0 - 1e-12
 
 class ByContent:
     """Objects are equal if their classes and parameters are, arrays included. For dataclasses with ``eq=False``."""
+
+    example_arguments: ClassVar[tuple[tuple[Any, ...], ...]] = ()
+    """Arguments of the examples, of a class whose examples fit every shape."""
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        """Instances for an unknown of this shape, with which the conformance tests run."""
+        return [cls(*arguments) for arguments in cls.example_arguments]
 
     @property
     def strong_convexity(self) -> float:

@@ -22,9 +22,7 @@ class Zero(Separable):
     array([ 2., -3.])
     """
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls()]
+    example_arguments = ((),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +80,7 @@ class ElasticNet(Separable):
     l1: Numbers = field()
     l2: Numbers = field()
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.02, 0.1)]
+    example_arguments = ((0.02, 0.1),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +98,7 @@ class NonNegative(Separable):
     l2: Numbers = 0.0
     lower = 0.0
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.01), cls()]
+    example_arguments = ((0.01,), ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +115,7 @@ class Box(Separable):
     lower: Numbers = -np.inf
     upper: Numbers = np.inf
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(-0.05, 0.1)]
+    example_arguments = ((-0.05, 0.1),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +137,4 @@ class LInfBall(Separable):
         object.__setattr__(self, "upper", float(self.radius))
         super().__post_init__()
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.08)]
+    example_arguments = ((0.08,),)

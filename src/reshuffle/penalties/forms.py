@@ -24,7 +24,7 @@ class Coordinates(NamedTuple):
 
     @property
     def one_by_one(self) -> Coordinates | None:
-        """The form itself, because no group ties coordinates together."""
+        """The form itself, if no group ties coordinates together."""
         return self
 
     @property
@@ -59,22 +59,18 @@ class Groups(NamedTuple):
 
     @property
     def one_by_one(self) -> Coordinates | None:
-        """None: the groups tie coordinates together."""
         return None
 
     @property
     def in_groups(self) -> Groups | None:
-        """The groups, if there are any."""
         return self
 
     @property
     def holds_at_zero(self) -> bool:
-        """Whether some coordinate stays at zero although its gradient is not zero."""
         return bool(self.l1.any() or self.strengths.any())
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """The coordinates on which the form does not depend."""
         held = (self.l1 > 0) | (self.l2 > 0)
         strengths = np.repeat(self.strengths, np.diff(self.starts))
         held[self.members[: self.starts[-1]][strengths > 0]] = True

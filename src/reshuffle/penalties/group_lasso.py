@@ -187,9 +187,7 @@ class MultitaskLasso(OfStrength):
 
     strength: float
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.02)]
+    example_arguments = ((0.02,),)
 
     def made(self, shape: tuple[int, ...]) -> GroupNorms:
         labels = np.repeat(np.arange(shape[0]), int(np.prod(shape[1:])))

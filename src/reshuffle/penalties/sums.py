@@ -13,9 +13,8 @@ from reshuffle.penalties.balls import L2Ball
 from reshuffle.penalties.base import ByContent, WithDual
 from reshuffle.penalties.coordinatewise import L1
 from reshuffle.penalties.inexact import COLD, Approximate, approximate
-from reshuffle.penalties.monotone import Monotone
+from reshuffle.penalties.ordered import SLOPE, Monotone
 from reshuffle.penalties.separable import NUMBERS, Separable
-from reshuffle.penalties.slope import SLOPE
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -47,9 +46,7 @@ class MCP(ByContent):
         check_strength(self.strength)
         check_radius(self.gamma, "gamma")
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.02, 3.0)]
+    example_arguments = ((0.02, 3.0),)
 
     @property
     def weak_convexity(self) -> float:
@@ -108,9 +105,7 @@ class SCAD(ByContent):
         if not (isinstance(self.a, (int, float, np.number)) and 2 < self.a < np.inf):
             raise InputError(f"a must be a finite number above 2, got {shown(self.a)}")
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.02)]
+    example_arguments = ((0.02,),)
 
     @property
     def weak_convexity(self) -> float:
@@ -185,9 +180,7 @@ class LogSum(ByContent):
         check_strength(self.strength)
         check_radius(self.epsilon, "epsilon")
 
-    @classmethod
-    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
-        return [cls(0.02, 0.5)]
+    example_arguments = ((0.02, 0.5),)
 
     @property
     def weak_convexity(self) -> float:

@@ -1,3 +1,5 @@
+"""Penalties of the order of coordinates, whose proxes are isotonic regressions."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,6 +19,41 @@ from reshuffle.penalties.base import (
     check_strength,
     check_weights,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Monotone(WithDual, ByContent):
+    """ψ(x) = 0 where x_1 ≤ x_2 ≤ … (or ≥, where ``decreasing``), +inf elsewhere.
+
+    The prox is isotonic regression. In a matrix unknown each column is monotone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> rs.penalties.Monotone().prox(np.array([1.0, 4.0, 2.0, 5.0]), step=1.0)
+    array([1., 3., 3., 5.])
+    """
+
+    decreasing: bool = False
+
+    homogeneous = True
+    comonotone = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.decreasing, (bool, np.bool_)):
+            raise InputError(f"decreasing must be True or False, got {shown(self.decreasing)}")
+
+    example_arguments = ((), (True,))
+
+    def value(self, x: Array) -> float:
+        steps = np.diff(x, axis=0)
+        return 0.0 if np.all(steps <= 0 if self.decreasing else steps >= 0) else np.inf
+
+    def prox(self, x: Array, step: float) -> Array:
+        columns = x.reshape(len(x), -1).T
+        fitted = [_isotonic(c, increasing=not self.decreasing) for c in columns]
+        return np.ascontiguousarray(np.array(fitted).T).reshape(x.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +100,9 @@ class SLOPE(WithDual, ByContent):
         return float(self._bounds(x) @ _falling(x))
 
     def prox(self, x: Array, step: float) -> Array:
-        from scipy.optimize import isotonic_regression
-
         magnitudes = np.abs(x.ravel())
         order = np.argsort(-magnitudes, kind="stable")
-        fallen = isotonic_regression(magnitudes[order] - step * self._bounds(x), increasing=False).x
+        fallen = _isotonic(magnitudes[order] - step * self._bounds(x), increasing=False)
         shrunk = np.empty(x.size)
         shrunk[order] = np.maximum(fallen, 0.0)
         return np.copysign(shrunk, x.ravel()).reshape(x.shape)
@@ -101,3 +136,9 @@ def _falling(x: Array) -> Array:
     """The magnitudes in decreasing order."""
     ordered: Array = np.sort(np.abs(x), axis=None)[::-1]
     return ordered
+
+
+def _isotonic(x: Array, increasing: bool) -> Array:
+    from scipy.optimize import isotonic_regression
+
+    return np.asarray(isotonic_regression(x, increasing=increasing).x)
