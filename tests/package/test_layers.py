@@ -61,7 +61,7 @@ MODULES = sorted(
 PRIVATE_BUT_PUBLIC = {"_replace", "_fields", "_asdict", "_getframe"}
 """Names with an underscore that other libraries document: of named tuples, and of ``sys``."""
 OURS = {kind.__name__ for kind in (*rs.penalties.PENALTIES, *rs.losses.LOSSES)} | {
-    "Separable", "FixedGroups", "Grouped", "Problem", "OracleProblem", "Loss", "Coordinates", "Groups",
+    "Separable", "GroupNorms", "Grouped", "Problem", "OracleProblem", "Loss", "Coordinates", "Groups",
 }  # fmt: skip
 VALIDATION = {"federated.partition"}
 """Modules that check what a user gave them: the one place for a question about a class."""

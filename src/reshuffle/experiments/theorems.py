@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,20 +91,13 @@ def rates(horizons: Sequence[int] | Array) -> dict[str, Array]:
     problem = make("squared", 8, ridge=0.0, l1=0.05, l2=0.3, d=3)
     x_star = theory.solve(problem)
 
-    def rr(T: int, seed: int) -> Solver:
-        return ProxRR(step=Decreasing(), epochs=T, eval_every=T, seed=seed)
+    def error(solver: Solver, T: int) -> float:
+        runs = [replace(solver, epochs=T, eval_every=T, seed=s) for s in range(1600 // T + 8)]
+        return float(np.mean([np.sum((run.solve(problem).x - x_star) ** 2) for run in runs]))
 
-    def sgd(T: int, seed: int) -> Solver:
-        return ProxSGD(step=InverseTime(), epochs=T, eval_every=T, seed=seed)
-
-    def errors(solver: Callable[[int, int], Solver]) -> Array:
-        return np.array([
-            np.mean([np.sum((solver(T, seed).solve(problem).x - x_star) ** 2)
-                     for seed in range(1600 // T + 8)])
-            for T in map(int, horizons)
-        ])  # fmt: skip
-
-    return dict(zip(RATES, (errors(rr), errors(sgd)), strict=True))
+    solvers = (ProxRR(step=Decreasing()), ProxSGD(step=InverseTime()))
+    found = [np.array([error(solver, int(T)) for T in horizons]) for solver in solvers]
+    return dict(zip(RATES, found, strict=True))
 
 
 def slope(horizons: Sequence[int] | Array, errors: Array) -> float:

@@ -127,12 +127,8 @@ class SparseGroupLasso(OfStrength):
     ----------
     l1 : the strength of the ℓ1 norm: one number, or an array that broadcasts against x.
     strength : the strength of the groups, not negative.
-    groups : for each coordinate the number of its group (an integer array), or a list of index lists.
-        A coordinate with the number -1, or in no list, is not penalised at all. ``None``: each row of a
-        matrix unknown is a group.
-        "columns", in an estimator that is fitted to a table: the features of one column, named
-        "column=category", are a group; see ``column_groups``.
-    weights : one w_g per group; √(size of g) by default. A group of weight 0 is penalised by l1 only.
+    groups, weights : as in ``GroupLasso``. A coordinate with the number -1, or in no list, is not penalised at all;
+        a group of weight 0 is penalised by l1 only.
 
     Examples
     --------

@@ -23,44 +23,6 @@ from reshuffle.penalties.base import (
 from reshuffle.penalties.forms import Groups
 
 
-@dataclass(frozen=True, eq=False)
-class GroupNorms(ByContent):
-    """The groups of the coordinates of x for one shape of x, their bounds, and l1.
-
-    ``labels`` has the group of each coordinate (flat), -1 for a coordinate in none.
-    """
-
-    labels: Labels
-    bounds: Array
-    l1: Array
-
-    @cached_property
-    def inside(self) -> Mask:
-        return self.labels >= 0
-
-    @cached_property
-    def sizes(self) -> NDArray[np.int64]:
-        return np.bincount(self.labels[self.inside], minlength=self.bounds.size)
-
-    def sums(self, terms: Array) -> NDArray[Any]:
-        """The sum of the terms of each group."""
-        return np.bincount(self.labels[self.inside], terms[self.inside], self.bounds.size)
-
-    def norms(self, x: Array) -> Array:
-        """‖x_g‖ of each group."""
-        norms: Array = np.sqrt(self.sums(x**2))
-        return norms
-
-    def spread(self, per_group: Array, outside: float) -> Array:
-        """Spread a number per group over its coordinates; the label -1 picks the appended number."""
-        spread: Array = np.append(per_group, outside)[self.labels]
-        return spread
-
-    def within(self, shrunk: Array, bounds: Array) -> bool:
-        """Whether ‖shrunk_g‖ ≤ bounds_g in every group, and all is zero outside them."""
-        return bool(np.all(self.norms(shrunk) <= bounds)) and not np.any(shrunk[~self.inside])
-
-
 class Grouped(WithDual, ByContent, ABC):
     """ψ(x) = Σ_j l1_j|x_j| + Σ_g bounds_g·‖x_g‖₂ over disjoint groups, which are known once the shape of x is."""
 
@@ -68,17 +30,17 @@ class Grouped(WithDual, ByContent, ABC):
 
     @abstractmethod
     def norms(self, shape: tuple[int, ...]) -> GroupNorms:
-        """The groups for an unknown of this shape."""
+        """ψ for an unknown of this shape."""
 
     def value(self, x: Array) -> float:
         at = self.norms(x.shape)
-        return float(at.l1 @ np.abs(x.ravel()) + at.bounds @ at.norms(x.ravel()))
+        return float(at.l1 @ np.abs(x.ravel()) + at.bounds @ at.lengths(x.ravel()))
 
     def prox(self, x: Array, step: float) -> Array:
         """Soft thresholding by l1, then each group shrunk by its bound (Simon et al., 2013)."""
         at = self.norms(x.shape)
         shrunk = soft(x.ravel(), step * at.l1)
-        norms, threshold = at.norms(shrunk), step * at.bounds
+        norms, threshold = at.lengths(shrunk), step * at.bounds
         ratio = np.divide(threshold, norms, out=np.ones_like(norms), where=norms > threshold)
         return (shrunk * at.spread(1.0 - ratio, outside=1.0)).reshape(x.shape)
 
@@ -103,7 +65,7 @@ class Grouped(WithDual, ByContent, ABC):
         at = self.norms(g.shape)
         shrunk = soft(g.ravel(), at.l1)
         outside = shrunk[~at.inside]
-        beyond = np.maximum(at.norms(shrunk) - at.bounds, 0.0)
+        beyond = np.maximum(at.lengths(shrunk) - at.bounds, 0.0)
         return float((beyond @ beyond + outside @ outside) / (2.0 * ridge))
 
     def own_scale(self, g: Array) -> float:
@@ -117,33 +79,31 @@ class Grouped(WithDual, ByContent, ABC):
             return 1.0
         if at.l1.any() or np.any(flat[~at.inside]):
             return largest_scale(feasible) * FAR_BELOW
-        norms = at.norms(flat)  # Without l1 the answer is a quotient per group.
+        norms = at.lengths(flat)  # Without l1 the answer is a quotient per group.
         ratios = at.bounds / np.where(norms > 0.0, norms, np.inf)
         return min(1.0, float(ratios.min(where=norms > 0.0, initial=1.0))) * FAR_BELOW
 
-    def part(self, kept: Features, shape: tuple[int, ...]) -> FixedGroups:
+    def part(self, kept: Features, shape: tuple[int, ...]) -> GroupNorms:
         at = self.norms(shape)
         labels = at.labels.reshape(shape)[kept].ravel()
         l1 = at.l1.reshape(shape)[kept].ravel()
         inside = np.unique(labels[labels >= 0])
         labels = np.where(labels < 0, -1, np.searchsorted(inside, labels))
-        return FixedGroups(GroupNorms(labels, at.bounds[inside], np.ascontiguousarray(l1)))
+        return GroupNorms(labels, at.bounds[inside], np.ascontiguousarray(l1))
 
     def holds_at_zero(self, g: Array, slack: float = 1.0, drift: Array | float = 0.0) -> Mask:
-        at = self.norms(g.shape)
-        largest = np.abs(g).ravel() + np.broadcast_to(drift, g.shape).ravel()
-        beyond = np.maximum(largest - slack * at.l1, 0.0)
-        held = at.spread((at.norms(beyond) <= slack * at.bounds).astype(float), 0.0) > 0
-        alone = ~at.inside & (beyond == 0.0)
-        rests: Mask = (held | alone).reshape(g.shape)
+        rests: Mask = self._excess(np.zeros(g.shape), np.abs(g) + drift, slack) == 0.0
         return rests
 
     def excess(self, x: Array, g: Array) -> Array:
+        return self._excess(x, g, 1.0)
+
+    def _excess(self, x: Array, g: Array, slack: float) -> Array:
         at = self.norms(x.shape)
-        push, moved = np.maximum(np.abs(g.ravel()) - at.l1, 0.0), x.ravel() != 0
-        norms = np.maximum(at.norms(push) - at.bounds, 0.0)
-        norms[at.labels[moved & at.inside]] = np.inf
-        beyond = np.where(at.inside, at.spread(norms, 0.0), np.where(moved, np.inf, push))
+        push, moved = np.maximum(np.abs(g.ravel()) - slack * at.l1, 0.0), x.ravel() != 0
+        lengths = np.maximum(at.lengths(push) - slack * at.bounds, 0.0)
+        lengths[at.labels[moved & at.inside]] = np.inf
+        beyond = np.where(at.inside, at.spread(lengths, 0.0), np.where(moved, np.inf, push))
         return beyond.reshape(x.shape)
 
     def together(self, matter: Mask) -> Mask:
@@ -157,7 +117,7 @@ class Grouped(WithDual, ByContent, ABC):
     def curvature_product(self, x: Array, v: Array) -> Array:
         """bounds_g·(v_g - x_g⟨x_g, v_g⟩/‖x_g‖²)/‖x_g‖ in the groups that are not zero."""
         at = self.norms(x.shape)
-        norms = at.norms(x.ravel())
+        norms = at.lengths(x.ravel())
         inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
         along = at.sums(x.ravel() * v.ravel())
         spread = at.spread(at.bounds * inverse, 0.0)
@@ -181,10 +141,41 @@ class Grouped(WithDual, ByContent, ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class FixedGroups(Grouped):
-    """A penalty of this kind for one shape of x."""
+class GroupNorms(Grouped):
+    """Such a penalty for one shape of x.
 
-    at: GroupNorms
+    ``labels`` has the group of each coordinate (flat), -1 for a coordinate in none.
+    """
+
+    labels: Labels
+    bounds: Array
+    l1: Array
 
     def norms(self, shape: tuple[int, ...]) -> GroupNorms:
-        return self.at
+        return self
+
+    @cached_property
+    def inside(self) -> Mask:
+        return self.labels >= 0
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.bincount(self.labels[self.inside], minlength=self.bounds.size)
+
+    def sums(self, terms: Array) -> NDArray[Any]:
+        """The sum of the terms of each group."""
+        return np.bincount(self.labels[self.inside], terms[self.inside], self.bounds.size)
+
+    def lengths(self, x: Array) -> Array:
+        """‖x_g‖ of each group."""
+        lengths: Array = np.sqrt(self.sums(x**2))
+        return lengths
+
+    def spread(self, per_group: Array, outside: float) -> Array:
+        """Spread a number per group over its coordinates; the label -1 picks the appended number."""
+        spread: Array = np.append(per_group, outside)[self.labels]
+        return spread
+
+    def within(self, shrunk: Array, bounds: Array) -> bool:
+        """Whether ‖shrunk_g‖ ≤ bounds_g in every group, and all is zero outside them."""
+        return bool(np.all(self.lengths(shrunk) <= bounds)) and not np.any(shrunk[~self.inside])
