@@ -16,7 +16,7 @@ STEP = 1e-5
 NEAR = 1e-4
 """The relative error of a derivative that is accepted."""
 FAR = (-40.0, 40.0)
-"""Margins at which the square of a carelessly written exp overflows."""
+"""TriedLoss at which the square of a carelessly written exp overflows."""
 
 
 def check_loss(loss: Loss, y: object = None, *, seed: int = 0, trials: int = 200) -> list[str]:
@@ -58,9 +58,9 @@ def check_loss(loss: Loss, y: object = None, *, seed: int = 0, trials: int = 200
     targets = np.asarray(loss.kind.sample(trials, rng) if y is None else y)
     if loss.vector:
         z = rng.standard_normal((len(targets[:20]), *loss.kind.outputs(targets)))
-        return run_checks(Margins(loss, z, targets[:20]), {"derivative": _vector_slope})
+        return run_checks(TriedLoss(loss, z, targets[:20]), {"derivative": _vector_slope})
     return run_checks(
-        Margins(loss, 3.0 * rng.standard_normal(targets.size), targets),
+        TriedLoss(loss, 3.0 * rng.standard_normal(targets.size), targets),
         {
             "derivative": _derivative,
             "far": _far,
@@ -72,7 +72,7 @@ def check_loss(loss: Loss, y: object = None, *, seed: int = 0, trials: int = 200
     )
 
 
-class Margins(NamedTuple):
+class TriedLoss(NamedTuple):
     """A loss, and the margins and targets at which it is tried."""
 
     loss: Loss
@@ -91,7 +91,7 @@ class Margins(NamedTuple):
         return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
 
 
-def _derivative(tried: Margins) -> None:
+def _derivative(tried: TriedLoss) -> None:
     loss, z, y = tried
     given = tried.values("derivative", z)
     true = (tried.values("value", z + STEP) - tried.values("value", z - STEP)) / (2 * STEP)
@@ -123,7 +123,7 @@ def _derivative(tried: Margins) -> None:
     )
 
 
-def _far(tried: Margins) -> None:
+def _far(tried: TriedLoss) -> None:
     loss = tried.loss
     for name in ("value", "derivative") if loss.curvature < np.inf else ():
         for z in FAR:
@@ -137,7 +137,7 @@ def _far(tried: Margins) -> None:
                 )
 
 
-def _convex(tried: Margins) -> None:
+def _convex(tried: TriedLoss) -> None:
     loss, _, y = tried
     if not getattr(loss, "convex", True):
         return  # It says so itself, and the methods that need convexity refuse it.
@@ -152,7 +152,7 @@ def _convex(tried: Margins) -> None:
         )
 
 
-def _curvature(tried: Margins) -> None:
+def _curvature(tried: TriedLoss) -> None:
     loss, _, y = tried
     a, b = tried.pairs()
     rise = np.abs(tried.values("derivative", a) - tried.values("derivative", b))
@@ -165,7 +165,7 @@ def _curvature(tried: Margins) -> None:
         )
 
 
-def _second(tried: Margins) -> None:
+def _second(tried: TriedLoss) -> None:
     loss, z, y = tried
     slopes = tried.values("derivative", z)
     given = tried.values("second", z)
@@ -185,7 +185,7 @@ def _second(tried: Margins) -> None:
         )
 
 
-def _conjugate(tried: Margins) -> None:
+def _conjugate(tried: TriedLoss) -> None:
     loss, z, y = tried
     slopes = tried.values("derivative", z)
     given, true = tried.values("conjugate", slopes), slopes * z - tried.values("value", z)
@@ -203,7 +203,7 @@ def _conjugate(tried: Margins) -> None:
         )
 
 
-def _vector_slope(tried: Margins) -> None:
+def _vector_slope(tried: TriedLoss) -> None:
     """∇l by central differences, one output after the other; derivative overwrites z."""
     loss = tried.loss
     for z, target in zip(tried.z, tried.y, strict=True):

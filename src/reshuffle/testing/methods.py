@@ -62,7 +62,7 @@ def check_method(
             "should be averaged?"
         ) from None
     return run_checks(
-        SolverRun(solver, problem, result, name, accuracy),
+        TriedSolver(solver, problem, result, name, accuracy),
         {
             "run": _run,
             "trace": _trace,
@@ -73,7 +73,7 @@ def check_method(
     )
 
 
-class SolverRun(NamedTuple):
+class TriedSolver(NamedTuple):
     """A solver, its problem, and a run of it."""
 
     solver: Solver
@@ -83,7 +83,7 @@ class SolverRun(NamedTuple):
     accuracy: float
 
 
-def _run(tried: SolverRun) -> None:
+def _run(tried: TriedSolver) -> None:
     solver, problem, result, name, _ = tried
     if result.x.shape != problem.shape or not np.isfinite(result.x).all():
         raise CheckFailed(
@@ -113,7 +113,7 @@ def _run(tried: SolverRun) -> None:
         raise CheckFailed(f"{name} changes the x_0 that it is given: copy it first")
 
 
-def _trace(tried: SolverRun) -> None:
+def _trace(tried: TriedSolver) -> None:
     _, problem, result, name, _ = tried
     said, true = result.trace.last()["objective"], problem.objective(result.x)
     if not np.isclose(said, true, rtol=1e-9, atol=1e-12):
@@ -131,7 +131,7 @@ def _trace(tried: SolverRun) -> None:
         )
 
 
-def _repeat(tried: SolverRun) -> None:
+def _repeat(tried: TriedSolver) -> None:
     with held_warnings():
         again = tried.solver.solve(tried.problem)
     if not np.array_equal(again.x, tried.result.x):
@@ -141,7 +141,7 @@ def _repeat(tried: SolverRun) -> None:
         )
 
 
-def _resume(tried: SolverRun) -> None:
+def _resume(tried: TriedSolver) -> None:
     solver, problem, result, name, _ = tried
     half = max(1, solver.limit // 2)
     horizon = getattr(getattr(solver, "step", None), "needs_horizon", False)
@@ -157,7 +157,7 @@ def _resume(tried: SolverRun) -> None:
         )
 
 
-def _minimiser(tried: SolverRun) -> None:
+def _minimiser(tried: TriedSolver) -> None:
     """Check that P(x) - P* becomes small: after the solver's own epochs, after more of them, or with shorter steps."""
     solver, problem, _, name, accuracy = tried
     best, x0 = _minimum(problem, 1.0), np.full(problem.shape, 0.5)

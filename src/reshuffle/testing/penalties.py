@@ -10,7 +10,7 @@ from reshuffle.objective import check_penalty as check_parts
 from reshuffle.penalties import ability, strong_convexity, weak_convexity
 from reshuffle.penalties.abilities import as_able
 from reshuffle.testing.failure import CheckFailed, run_checks
-from reshuffle.testing.prox import STEPS, Tried, brief, check_prox
+from reshuffle.testing.prox import STEPS, TriedPenalty, brief, check_prox
 
 
 def check_penalty(
@@ -61,7 +61,7 @@ def check_penalty(
     rng = np.random.default_rng(seed)
     points = [10.0 ** rng.uniform(-1.5, 1.0) * rng.standard_normal(size) for _ in range(trials)]
     return run_checks(
-        Tried(as_able(penalty), type(penalty).__name__, points, rng, tol),
+        TriedPenalty(as_able(penalty), type(penalty).__name__, points, rng, tol),
         {
             "same": _same,
             "prox": check_prox,
@@ -72,7 +72,7 @@ def check_penalty(
     )
 
 
-def _same(tried: Tried) -> None:
+def _same(tried: TriedPenalty) -> None:
     penalty, name = tried.penalty, tried.name
     for x in tried.points[:3]:
         given = x.copy()
@@ -95,7 +95,7 @@ def _same(tried: Tried) -> None:
             )
 
 
-def _convex(tried: Tried) -> None:
+def _convex(tried: TriedPenalty) -> None:
     penalty, name, points, _, tol = tried
     mu, rho = strong_convexity(penalty), weak_convexity(penalty)
     feasible = [np.array(penalty.prox(x, STEPS[0] if rho == 0 else 0.3 / rho)) for x in points]
@@ -115,7 +115,7 @@ def _convex(tried: Tried) -> None:
             )
 
 
-def _conjugate(tried: Tried) -> None:
+def _conjugate(tried: TriedPenalty) -> None:
     penalty, name, points, _, tol = tried
     for ridge in (0.0, 0.5):
         if not penalty.has_dual(points[0].shape, ridge):
@@ -148,7 +148,7 @@ def _conjugate(tried: Tried) -> None:
                 )
 
 
-def _lambda_max(tried: Tried) -> None:
+def _lambda_max(tried: TriedPenalty) -> None:
     penalty, name, points, *_ = tried
     if weak_convexity(penalty) > 0:  # Above λ_max zero is stationary, but it need not be the prox.
         return

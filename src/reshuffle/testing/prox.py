@@ -24,7 +24,7 @@ MISTAKES: dict[str, tuple[float, int]] = {
 """Common mistakes in a prox, and for each (factor, power): the returned point would be right at the step factor·step^power."""
 
 
-class Tried(NamedTuple):
+class TriedPenalty(NamedTuple):
     """A penalty, and where it is tried."""
 
     penalty: Able
@@ -42,7 +42,7 @@ class Trial(NamedTuple):
     p: Array
 
 
-def check_prox(tried: Tried) -> None:
+def check_prox(tried: TriedPenalty) -> None:
     """Check that p = prox(x, step) has the lowest Φ(u) = step·ψ(u) + ‖u - x‖²/2 among many points; else raise ``CheckFailed``."""
     penalty, name, points, rng, tol = tried
     rho = weak_convexity(penalty)
