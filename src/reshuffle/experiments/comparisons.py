@@ -184,9 +184,14 @@ def mistakes() -> Iterator[RateComparison]:
 
 
 def _walks(
-    about: tuple[str, str, float], epoch: Epoch, orders: Sequence[object], x0: Array, x_star: Array,
-    epochs: tuple[int, int], bound: Callable[[Array], Array],
-) -> Iterator[RateComparison]:  # fmt: skip
+    about: tuple[str, str, float],
+    epoch: Epoch,
+    orders: Sequence[object],
+    x0: Array,
+    x_star: Array,
+    epochs: tuple[int, int],
+    bound: Callable[[Array], Array],
+) -> Iterator[RateComparison]:
     """All paths of a method: some epochs with fresh orders (RR), or more epochs with one order for all (SO).
 
     ``about`` has the theorem, the problem and the step.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -62,7 +63,7 @@ class CurveTask:
 
     @property
     def suffix(self) -> str:
-        """Of the labels of its runs."""
+        """What the labels of its runs have after the method."""
         return f"-{self.k:.6g}"
 
 
@@ -133,22 +134,18 @@ def run(settings: Settings) -> Report:
     total = 4 * len(seeds) + 3 * len(few) * len(stronger)
     with progress_bar("figure 1", total, settings.progress) as tick, warnings.catch_warnings():
         warnings.simplefilter("ignore", StepWarning)  # The table says how strong the penalty is.
-        runs = solve_all(
-            store, chosen.problem, seeds, lambda s: methods(epochs, s) | exact(epochs, s),
-            tick, chosen.suffix,
-        )  # fmt: skip
-        others = [
-            solve_all(store, at.problem, few, lambda s: methods(epochs, s), tick, at.suffix)
-            for at in stronger
-        ]
-    curves = _curves(chosen, runs)
-    paper = {name: curve for name, curve in curves.items() if name != EXACT}
-    tables = [claim.numbers(paper, OURS), _last(chosen, runs, curves)]
+        solvers = partial(methods, epochs)
+        runs = solve_all(store, chosen.problem, seeds, solvers, tick, chosen.suffix)
+        last = solve_all(store, chosen.problem, seeds, partial(exact, epochs), tick, chosen.suffix)
+        others = [solve_all(store, at.problem, few, solvers, tick, at.suffix) for at in stronger]
+    paper, exactly = _curves(chosen, runs), _curves(chosen, last)
+    runs |= last
+    tables = [claim.numbers(paper, OURS), _last(chosen, runs, paper | exactly)]
     if others:
         more = [(at, _curves(at, found)) for at, found in zip(stronger, others, strict=True)]
         tables.append(_penalties([(chosen, paper), *more]))
     stem = settings.out / "figure1"
-    _draw(paper, curves[EXACT], stem)
+    _draw(paper, exactly[EXACT], stem)
     columns = ("gradients", "prox_evals", "seconds", "step", "objective")
     write_traces(stem.with_suffix(".csv"), runs, chosen.minimum, columns)
     return Report(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,8 @@ def run(settings: Settings) -> Report:
     at = task(data.X, data.y, store, clients)
     local_pass = round(at.federation.n / clients)
     with progress_bar("figure 2", 4 * len(seeds), settings.progress) as tick:
-        runs = solve_all(
-            store, at.federation, seeds,
-            lambda seed: methods(rounds, seed, local_pass, settings.engine), tick,
-        )  # fmt: skip
+        solvers = partial(methods, rounds, local_pass=local_pass, engine=settings.engine)
+        runs = solve_all(store, at.federation, seeds, solvers, tick)
     curves = {name: Curve.of(runs[name], at.minimum, at.federation.n) for name in runs}
     stem = settings.out / "figure2"
     _draw(curves, stem)

@@ -96,7 +96,7 @@ def check_radius(radius: float, name: str = "radius") -> None:
 
 
 def check_weights(weights: object, count: int, per: str) -> Array:
-    """The weights as an array, checked to be as many as there should be, one ``per`` what it says."""
+    """The weights as an array; refused unless there are so many. ``per`` says what each belongs to."""
     numbers = np.asarray(weights, dtype=np.float64)
     if numbers.shape != (count,):
         raise InputError(
@@ -106,7 +106,7 @@ def check_weights(weights: object, count: int, per: str) -> Array:
 
 
 def bisected(low: float, high: float, beyond: Callable[[float], bool]) -> tuple[float, float]:
-    """The interval, halved until it holds the boundary between what is not ``beyond`` and what is."""
+    """The ends between which ``beyond`` becomes true, closer together than a float64 can tell apart."""
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if beyond(middle) else (middle, high)

@@ -62,17 +62,9 @@ def project(
     enough = 0.5 * (tolerance * float(np.linalg.norm(scaled))) ** 2
     enough = max(gap / largest / largest, enough)
     small = bounds.size * x.size <= LARGE
+    most = QUICK if small else PATIENT
     rounds, left = native.cylinder_solve(
-        scaled,
-        members,
-        starts,
-        bounds,
-        enough,
-        QUICK if small else PATIENT,
-        multipliers,
-        parts,
-        point,
-        y,
+        scaled, members, starts, bounds, enough, most, multipliers, parts, point, y
     )
     if rounds < 0 and small:
         found, rounds = newton(scaled, groups, bounds, enough, CAREFUL, multipliers)
@@ -91,12 +83,8 @@ def split(x: Array, groups: Members, weights: Array) -> CylinderSplit:
     upper and a lower bound. x_j has an effect if t·x_j is as large as y_j: t grows until small coordinates have one.
     """
     members, starts, _ = groups
-    best, covered = (
-        CylinderSplit(np.zeros(members.size), np.inf, np.inf),
-        np.zeros(x.size, dtype=bool),
-    )
-    covered[members] = True
-    if not np.isfinite(x).all() or x[~covered].any():
+    best = CylinderSplit(np.zeros(members.size), np.inf, np.inf)
+    if not np.isfinite(x).all() or np.delete(x, members).any():
         return best
     takes, free = _takes(groups, weights, x.size), np.zeros(x.size, dtype=bool)
     free[members[np.repeat(weights == 0, np.diff(starts))]] = True
@@ -115,9 +103,8 @@ def split(x: Array, groups: Members, weights: Array) -> CylinderSplit:
         gap = native.apart_from_support(y, v, members, starts, weights)
         if gap > best.gap / STEP:
             t *= STEP
-        best = min(
-            best, CylinderSplit(v, float(weights @ _norms(v, starts)), gap), key=lambda s: s.gap
-        )
+        if gap < best.gap:
+            best = CylinderSplit(v, float(weights @ _norms(v, starts)), gap)
         if best.gap <= ENOUGH * best.value:
             break
     parts = largest * best.parts + takes * (free * whole)[members]

@@ -196,20 +196,16 @@ def _where(problem: Problem, x: Array, x0: Array, best: Array) -> str:
     if np.linalg.norm(x - x0) < 0.3 * np.linalg.norm(best - x0):
         return ". It has hardly moved from its start: its step is too short for these epochs"
     n = problem.n
+    short = f"f + ψ/n (n = {n}): the prox is taken with a step n times too short; after a pass of n steps γ it has the step γ·n"
+    long = f"f + n·ψ (n = {n}): the prox is taken with a step n times too long; after a single step γ it has the step γ"
     others = {
         "f alone: the prox of the penalty is missing": 0.0,
-        f"f + ψ/n (n = {n}): the prox is taken with a step n times too short; after a pass of n steps γ it has the step γ·n": 1.0
-        / n,
-        f"f + n·ψ (n = {n}): the prox is taken with a step n times too long; after a single step γ it has the step γ": float(
-            n
-        ),
+        short: 1.0 / n,
+        long: float(n),
         "f + 2ψ: the penalty counts twice": 2.0,
         "f + ψ/2: the penalty counts half": 0.5,
     }
-    away = {
-        words: float(np.linalg.norm(x - _minimum(problem, factor)))
-        for words, factor in others.items()
-    }
+    away = {w: float(np.linalg.norm(x - _minimum(problem, t))) for w, t in others.items()}
     words, nearest = min(away.items(), key=lambda item: item[1])
     if nearest < 0.2 * np.linalg.norm(x - best):
         return f". It is at the minimiser of {words}"

@@ -13,15 +13,19 @@ from reshuffle.testing.failure import CheckFailed
 
 STEPS = (0.3, 1.0, 2.7)
 """Steps at which the prox is tried: 1, at which a forgotten step does not show, and two others."""
-MISTAKES: dict[str, tuple[float, int]] = {
-    "forgot its step: it is the prox at step = 1 whatever step it is given. Multiply the strength of the penalty by step": (1.0, 0),
-    "divides by its step: it is the prox at 1/step. Multiply the strength of the penalty by step instead": (1.0, -1),
-    "takes its step twice: it is the prox at step². Multiply the strength by step once": (1.0, 2),
-    "shrinks twice as much as value(x) asks for: it is the prox at 2·step. Is there a factor ½ in value, or is it missing in the prox?": (2.0, 1),
-    "shrinks half as much as value(x) asks for: it is the prox at step/2. Is there a factor ½ in the prox, or is it missing in value?": (0.5, 1),
-    "does nothing: it returns x": (0.0, 1),
-}  # fmt: skip
-"""Common mistakes in a prox, and for each (factor, power): the returned point would be right at the step factor·step^power."""
+MISTAKES: dict[tuple[float, int], str] = {
+    (1.0, 0): "forgot its step: it is the prox at step = 1 whatever step it is given. "
+    "Multiply the strength of the penalty by step",
+    (1.0, -1): "divides by its step: it is the prox at 1/step. "
+    "Multiply the strength of the penalty by step instead",
+    (1.0, 2): "takes its step twice: it is the prox at step². Multiply the strength by step once",
+    (2.0, 1): "shrinks twice as much as value(x) asks for: it is the prox at 2·step. "
+    "Is there a factor ½ in value, or is it missing in the prox?",
+    (0.5, 1): "shrinks half as much as value(x) asks for: it is the prox at step/2. "
+    "Is there a factor ½ in the prox, or is it missing in value?",
+    (0.0, 1): "does nothing: it returns x",
+}
+"""Common mistakes in a prox, each under the (factor, power) with which the point would be right for factor·step^power."""
 
 
 class TriedPenalty(NamedTuple):
@@ -53,7 +57,7 @@ def check_prox(tried: TriedPenalty) -> None:
     worst = _worst(penalty, made, rivals, (1.0, 1), tol)
     if worst is None:
         return
-    for words, effective in MISTAKES.items():
+    for effective, words in MISTAKES.items():
         if _worst(penalty, made, rivals, effective, tol) is None:
             raise CheckFailed(f"prox(x, step) of {name} {words}")
     trial, u, better = worst
