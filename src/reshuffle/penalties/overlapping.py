@@ -29,11 +29,11 @@ GroupLists = Sequence[Sequence[int]] | Sequence[NDArray[np.int64]]
 
 
 class Members(NamedTuple):
-    """Index lists end to end, smallest group first; ``order`` says which group is where."""
+    """Index lists end to end, smallest group first, and a number for each group: its weight, or a bound of a norm."""
 
     members: NDArray[np.int64]
     starts: NDArray[np.int64]
-    order: NDArray[np.int64]
+    weights: Array
 
 
 class OverlappingGroups(ByContent, ABC):
@@ -92,10 +92,11 @@ class OverlappingGroups(ByContent, ABC):
     @cached_property
     def _members(self) -> Members:
         lists = check_lists(self.groups)
-        order = np.argsort([g.size for g in lists], kind="stable")
-        lists = [lists[g] for g in order]
-        starts = np.concatenate([[0], np.cumsum([g.size for g in lists])])
-        return Members(np.concatenate(lists), starts, order)
+        sizes = np.array([g.size for g in lists])
+        weights = np.sqrt(sizes) if self.weights is None else np.asarray(self.weights, np.float64)
+        order = np.argsort(sizes, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(sizes[order])])
+        return Members(np.concatenate([lists[g] for g in order]), starts, weights[order])
 
     def _structure(self, size: int) -> Members:
         known = self._members
@@ -103,14 +104,10 @@ class OverlappingGroups(ByContent, ABC):
             raise InputError(f"groups name coordinate {known.members.max()}, but x has {size}")
         return known
 
-    def _weights(self, size: int) -> Array:
-        _, starts, order = self._structure(size)
-        if self.weights is None:
-            return np.sqrt(np.diff(starts))
-        return np.asarray(self.weights, dtype=np.float64)[order]
-
-    def _bounds(self, size: int) -> Array:
-        return self.strength * self._weights(size)
+    def _bounded(self, size: int, step: float = 1.0) -> Members:
+        """The groups with the bounds step·strength·w_g."""
+        known = self._structure(size)
+        return known._replace(weights=step * (self.strength * known.weights))
 
     def _norms(self, x: Array) -> Array:
         members, starts, _ = self._structure(x.size)
@@ -157,18 +154,16 @@ class OverlappingGroupLasso(WithDual, OverlappingGroups):
     tolerance: float = 1e-14
 
     def norm(self, x: Array) -> float:
-        return float(self._weights(x.size) @ self._norms(x))
+        return float(self._structure(x.size).weights @ self._norms(x))
 
     # --- abilities -----------------------------------------------------------------------------
 
     def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
         """``start`` holds v_g/step end to end: a subgradient, which changes little from one call to the next."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
-        members, starts, _ = self._structure(flat.size)
-        bounds, rest = step * self._bounds(flat.size), np.empty(flat.size)
-        known = start.shape == members.shape and np.isfinite(start).all()
-        parts = step * start if known else np.zeros(members.size)
-        groups = members, starts, bounds
+        groups, rest = self._bounded(flat.size, step), np.empty(flat.size)
+        known = start.shape == groups.members.shape and np.isfinite(start).all()
+        parts = step * start if known else np.zeros(groups.members.size)
         small = self.tolerance * float(np.linalg.norm(flat))
         passes = native.overlap_solve(flat, *groups, small, gap, MOST, rest, parts)
         if passes < 0 and np.isfinite(flat).all():
