@@ -30,7 +30,7 @@ from reshuffle.experiments import (
     page,
     theorems,
 )
-from reshuffle.experiments.claim import Curve
+from reshuffle.experiments.recipe import Curve
 from reshuffle.run_cache import RunCache
 
 
@@ -227,7 +227,7 @@ def test_the_table_of_claims_by_data_set(
 def curve(rate: float, prox: int) -> Curve:
     """gap = 10^{-rate·epoch}, ``prox`` evaluations per epoch."""
     epochs = np.arange(31.0)
-    return Curve(epochs, prox * epochs, epochs, np.tile(10.0 ** (-rate * epochs), (2, 1)))
+    return Curve(epochs, epochs, prox * epochs, epochs, np.tile(10.0 ** (-rate * epochs), (2, 1)))
 
 
 def holding(**curves: Curve) -> list[bool]:

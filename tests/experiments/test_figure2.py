@@ -47,8 +47,10 @@ def test_a_claim_that_fails_is_loud(mushrooms: Any, tmp_path: Path, monkeypatch:
     """FedRR with a step a thousand times too small is no longer ahead."""
     honest = figure2.methods
 
-    def slow(*arguments: Any) -> Any:
-        return honest(*arguments) | {figure2.OURS: rs.FedRR(rounds=arguments[0], step=1e-5)}
+    def slow(*arguments: Any, **named: Any) -> Any:
+        return honest(*arguments, **named) | {
+            figure2.OURS: rs.FedRR(rounds=arguments[0], step=1e-5)
+        }
 
     monkeypatch.setattr(figure2, "methods", slow)
     done = reproduce(tmp_path, "--seeds", "1")

@@ -82,8 +82,8 @@ BREAKS = (
     ),
     Break(
         "penalties/groups.py",
-        "touched[self.labels[flat & (self.labels >= 0)]] = True",
-        "touched[self.labels[flat & (self.labels >= 0)]] = False",
+        "touched[at.labels[flat & at.inside]] = True",
+        "touched[at.labels[flat & at.inside]] = False",
         "a working set may cut a group in two",
         "penalties/test_penalties.py",
     ),

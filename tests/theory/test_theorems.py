@@ -24,24 +24,22 @@ from reshuffle.experiments.paths import (
     all_orders,
     all_rounds,
     below,
+    f_strongly_convex,
     fedrr,
+    homogeneous,
+    make,
     proxrr,
+    psi_strongly_convex,
     resampled,
     reshuffled,
     sgd_step,
     shuffled_once,
     shuffled_once_by,
-)
-from reshuffle.experiments.theorems import rates, slope
-from reshuffle.experiments.tiny import (
-    f_strongly_convex,
-    homogeneous,
-    make,
-    psi_strongly_convex,
     split,
     starts,
     unequal,
 )
+from reshuffle.experiments.theorems import rates, slope
 
 Array = NDArray[np.float64]
 Visits = NDArray[np.uint32]

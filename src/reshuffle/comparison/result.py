@@ -82,10 +82,9 @@ class Comparison:
         A column that a trace does not have is NaN there.
         """
         every = [(name, seed, r) for name, by in self.runs.items() for seed, r in by.items()]
-        names = list(dict.fromkeys(column for _, _, result in every for column in result.trace))
-        table: dict[str, list[object]] = {
-            c: [] for c in ("method", "seed", "passes", "gap_to_minimum", *names)
-        }
+        names = dict.fromkeys(column for *_, result in every for column in result.trace)
+        first = ("method", "seed", "passes", "gap_to_minimum")
+        table: dict[str, list[object]] = {column: [] for column in (*first, *names)}
         for name, seed, result in every:
             trace, rows = result.trace, result.trace.rows()
             table["method"] += [name] * rows

@@ -6,46 +6,16 @@ propose needs only a small fraction of proximal operator evaluations.'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from reshuffle.arrays import Array
-from reshuffle.experiments.recipe import ClaimCheck, Numbers
-from reshuffle.trace import Trace
+from reshuffle.experiments.recipe import ClaimCheck, Curve, Numbers
 
 ALIKE = 3.0  # Up to this factor in passes is taken as 'more or less the same'.
 FRACTION = 0.01  # At most this share of the prox evaluations is taken as 'a small fraction'.
 LEAST = 0.1  # All methods must reduce the initial gap to at most this share of it.
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """The traces of one method with several seeds, as arrays."""
-
-    passes: Array
-    prox_evals: Array
-    seconds: Array
-    gaps: Array
-    """P(x) - P*, one row per seed."""
-
-    @classmethod
-    def of(cls, traces: Sequence[Trace], minimum: float, n: int) -> Curve:
-        def middle(column: str) -> Array:
-            return np.asarray(np.median([trace[column] for trace in traces], axis=0))
-
-        gaps = np.array([trace["objective"] for trace in traces]) - minimum
-        return cls(middle("gradients") / n, middle("prox_evals"), middle("seconds"), gaps)
-
-    @property
-    def median(self) -> Array:
-        return np.asarray(np.median(self.gaps, axis=0))
-
-    def first(self, accuracy: float) -> int | None:
-        """The first row whose median gap is this small."""
-        reached = np.flatnonzero(self.median <= accuracy)
-        return int(reached[0]) if reached.size else None
 
 
 @dataclass(frozen=True)

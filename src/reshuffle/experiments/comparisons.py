@@ -11,22 +11,21 @@ import numpy as np
 from reshuffle import theory
 from reshuffle.arrays import Array
 from reshuffle.experiments.paths import (
+    LOSSES,
     Epoch,
     all_orders,
     all_rounds,
+    below,
+    f_strongly_convex,
     fedrr,
+    homogeneous,
     proxrr,
+    psi_strongly_convex,
     resampled,
     reshuffled,
     sgd_step,
     shuffled_once,
     shuffled_once_by,
-)
-from reshuffle.experiments.tiny import (
-    LOSSES,
-    f_strongly_convex,
-    homogeneous,
-    psi_strongly_convex,
     split,
     starts,
     unequal,
@@ -34,7 +33,6 @@ from reshuffle.experiments.tiny import (
 from reshuffle.problem import Problem
 
 STEPS = (1.0, 0.3, 0.03)  # Steps, as multiples of the largest step that a theorem allows.
-Bound = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class RateComparison:
 
     @property
     def holds(self) -> bool:
-        return self.exact <= self.bound * (1 + 1e-9) + 1e-20
+        return below(self.exact, self.bound)
 
 
 def everything() -> Iterator[RateComparison]:
@@ -74,15 +72,14 @@ def proximal() -> Iterator[RateComparison]:
     """ProxRR and ProxSO with f or ψ strongly convex, and the exact shuffling radius."""
     for kind, loss, problem in _problems():
         formula = theory.proxrr_f_bound if kind == "f" else theory.proxrr_psi_bound
-        x_star = theory.solve(problem)
-        for x0 in starts(x_star):
-            c = theory.constants(problem, x_star, x0=x0)
+        for x0, c in _starts(problem):
             for fraction in STEPS:
                 step = fraction / c.L_max
-                radius = theory.shuffling_radius(problem, x_star, step)
+                radius = theory.shuffling_radius(problem, c.x_star, step)
                 bound = partial(formula, c, step=step, radius=radius)
-                walk = _Walk(proxrr(problem, step), all_orders(problem.n), x0, x_star, 3, 40)
-                yield from walk.compare(f"ProxRR, {kind}", loss, fraction, bound)
+                about = f"ProxRR, {kind}", loss, fraction
+                epoch, orders = proxrr(problem, step), all_orders(problem.n)
+                yield from _walks(about, epoch, orders, x0, c.x_star, (3, 40), bound)
 
 
 def _problems() -> Iterator[tuple[str, str, Problem]]:
@@ -91,49 +88,50 @@ def _problems() -> Iterator[tuple[str, str, Problem]]:
         yield "ψ", loss, psi_strongly_convex(loss)
 
 
+def _starts(problem: Problem, importance: bool = False) -> Iterator[tuple[Array, theory.Constants]]:
+    """Both starts, and the constants from each."""
+    x_star = theory.solve(problem)
+    for x0 in starts(x_star):
+        yield x0, theory.constants(problem, x_star, x0=x0, importance=importance)
+
+
 def decreasing() -> Iterator[RateComparison]:
     """The decreasing steps for the horizons T = 1, 2, 4, …, 64, with ProxSO."""
     for loss in LOSSES:
         problem = psi_strongly_convex(loss)
-        x_star = theory.solve(problem)
-        for x0 in starts(x_star):
-            c = theory.constants(problem, x_star, x0=x0)
+        for x0, c in _starts(problem):
             for T in (1, 2, 4, 8, 16, 32, 64):
                 steps = theory.decreasing_steps(c, T)
-                radius = max(theory.shuffling_radius(problem, x_star, s) for s in np.unique(steps))
+                radii = [theory.shuffling_radius(problem, c.x_star, s) for s in np.unique(steps)]
                 epochs = [proxrr(problem, step) for step in steps]
-                error = float(shuffled_once_by(epochs, all_orders(3), x0, x_star)[-1])
-                bound = float(theory.decreasing_bound(c, T, radius))
-                start = _name(x0, x_star)
+                error = float(shuffled_once_by(epochs, all_orders(3), x0, c.x_star)[-1])
+                bound = float(theory.decreasing_bound(c, T, max(radii)))
+                start = _name(x0, c.x_star)
                 yield RateComparison("ProxRR, decreasing", loss, "SO", start, 1.0, T, error, bound)
 
 
 def proximal_sgd() -> Iterator[RateComparison]:
     """All 3⁶ sequences of indices; the epoch is a single step."""
     for kind, loss, problem in _problems():
-        x_star = theory.solve(problem)
-        for x0 in starts(x_star):
-            c = theory.constants(problem, x_star, x0=x0)
+        for x0, c in _starts(problem):
             for fraction in STEPS:
                 step = 0.5 * fraction / c.L_max
-                errors = reshuffled(sgd_step(problem, step), range(3), x0, x_star, 6)
+                errors = reshuffled(sgd_step(problem, step), range(3), x0, c.x_star, 6)
                 bounds = theory.proxsgd_bound(c, np.arange(7) / 3, step)
-                start = _name(x0, x_star)
+                start = _name(x0, c.x_star)
                 yield closest(f"ProxSGD, {kind}", loss, "SGD", start, fraction / 2, errors, bounds)
 
 
 def importance() -> Iterator[RateComparison]:
     """Importance copies with the corrected weights."""
     problem = unequal()
-    x_star = theory.solve(problem)
-    for x0 in starts(x_star):
-        c = theory.constants(problem, x_star, x0=x0, importance=True)
+    for x0, c in _starts(problem, importance=True):
         for fraction in STEPS:
             step = fraction / c.L_max
             epoch, pool = resampled(problem, step)
             bound = partial(theory.proxrr_psi_bound, c, step=step)
-            walk = _Walk(epoch, all_orders(pool.size), x0, x_star, 2, 40)
-            yield from walk.compare("importance copies", "squared", fraction, bound)
+            about = "importance copies", "squared", fraction
+            yield from _walks(about, epoch, all_orders(pool.size), x0, c.x_star, (2, 40), bound)
 
 
 def federated() -> Iterator[RateComparison]:
@@ -160,8 +158,9 @@ def _federation(
         c = theory.client_constants(clients, x_star, x0=x0)
         for fraction in STEPS:
             step = fraction / c.L_max
-            walk = _Walk(fedrr(clients, step), all_rounds(sizes), x0, x_star, 2, 15)
-            yield from walk.compare(theorem, name, fraction, partial(formula, c, step=step))
+            epoch, bound = fedrr(clients, step), partial(formula, c, step=step)
+            about = theorem, name, fraction
+            yield from _walks(about, epoch, all_rounds(sizes), x0, x_star, (2, 15), bound)
 
 
 def mistakes() -> Iterator[RateComparison]:
@@ -184,24 +183,24 @@ def mistakes() -> Iterator[RateComparison]:
             yield closest("ProxRR, ψ", "squared", method, start, fraction, errors, bounds)
 
 
-@dataclass(frozen=True, eq=False)
-class _Walk:
-    """All paths of a method: T epochs with fresh orders (RR), or more epochs with one order for all (SO)."""
+def _walks(
+    about: tuple[str, str, float],
+    epoch: Epoch,
+    orders: Sequence[object],
+    x0: Array,
+    x_star: Array,
+    epochs: tuple[int, int],
+    bound: Callable[[Array], Array],
+) -> Iterator[RateComparison]:
+    """All paths of a method: some epochs with fresh orders (RR), or more epochs with one order for all (SO).
 
-    epoch: Epoch
-    orders: Sequence[object]
-    x0: Array
-    x_star: Array
-    T_rr: int
-    T_so: int
-
-    def compare(
-        self, theorem: str, problem: str, step: float, bound: Bound
-    ) -> Iterator[RateComparison]:
-        for method, walk, T in (("RR", reshuffled, self.T_rr), ("SO", shuffled_once, self.T_so)):
-            errors = walk(self.epoch, self.orders, self.x0, self.x_star, T)
-            start, bounds = _name(self.x0, self.x_star), bound(np.arange(T + 1.0))
-            yield closest(theorem, problem, method, start, step, errors, bounds)
+    ``about`` has the theorem, the problem and the step.
+    """
+    theorem, problem, step = about
+    for method, walk, T in zip(("RR", "SO"), (reshuffled, shuffled_once), epochs, strict=True):
+        errors = walk(epoch, orders, x0, x_star, T)
+        start, bounds = _name(x0, x_star), bound(np.arange(T + 1.0))
+        yield closest(theorem, problem, method, start, step, errors, bounds)
 
 
 def _name(x0: Array, x_star: Array) -> str:

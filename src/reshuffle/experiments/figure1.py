@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -15,22 +15,28 @@ from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
 from reshuffle.errors import InputError, StepWarning
 from reshuffle.experiments import claim
-from reshuffle.experiments.claim import Curve
-from reshuffle.experiments.figures import drawing
-from reshuffle.experiments.recipe import Numbers, Report, Settings, load, write_traces
+from reshuffle.experiments.figures import drawing, label
+from reshuffle.experiments.recipe import (
+    Curve,
+    Numbers,
+    Report,
+    Runs,
+    Settings,
+    files_of,
+    load,
+    solve_all,
+    write_traces,
+)
 from reshuffle.penalties import ElasticNet
 from reshuffle.problem import Problem
 from reshuffle.run_cache import RunCache
 from reshuffle.solvers import ExactProxRR, ProxRR, ProxSGD, Solver
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
-from reshuffle.trace import Result
 
 DATA, OURS, EXACT = "a1a", "ProxRR", "ExactProxRR"
-STRONGER, FEW = (
-    3,
-    3,
-)  # λ1 is doubled this many times to see where the claim ceases to hold, with this many seeds.
+STRONGER = 3  # λ1 is doubled this many times to see where the claim ceases to hold,
+FEW = 3  # with this many seeds.
 
 TEXT = """\
 Logistic loss with ψ(x) = λ1‖x‖₁ + (λ2/2)‖x‖², steps that begin with the largest of the theory, 1/L_max \
@@ -55,6 +61,11 @@ class CurveTask:
     nonzero: int
     minimum: float
 
+    @property
+    def suffix(self) -> str:
+        """What the labels of its runs have after the method."""
+        return f"-{self.k:.6g}"
+
 
 def task(X: object, y: ArrayLike, k: float, store: RunCache) -> CurveTask:
     """The elastic net with λ1 = λ_max/2^k and λ2 = L_f/n, solved by FISTA to 1e-12."""
@@ -62,8 +73,9 @@ def task(X: object, y: ArrayLike, k: float, store: RunCache) -> CurveTask:
     l1 = strongest(plain) / 2**k
     l2 = plain.smoothness.L_f / plain.n
     problem = Problem(X, y, penalty=ElasticNet(l1, l2))
-    label = f"minimum-{k:.6g}"
-    found = store.solve(label, FISTA(tol=0.0), problem, callbacks=[stationary(problem)])
+    found = store.solve(
+        f"minimum-{k:.6g}", FISTA(tol=0.0), problem, callbacks=[stationary(problem)]
+    )
     nonzero, minimum = int(np.count_nonzero(found.x)), float(found.trace["objective"].min())
     return CurveTask(problem, k, l1, l2, nonzero, minimum)
 
@@ -116,74 +128,52 @@ def run(settings: Settings) -> Report:
     X, y = data.X, data.y
     store = RunCache(settings.out / "runs")
     chosen = choose(X, y, store) if settings.l1 is None else given(X, y, settings.l1, store)
-    halvings = [chosen.k - j for j in range(1, STRONGER + 1) if chosen.k - j > 0]
-    stronger = [] if settings.quick else halvings
+    doublings = () if settings.quick else range(1, STRONGER + 1)
+    stronger = [task(X, y, chosen.k - j, store) for j in doublings if chosen.k > j]
     few = seeds[:FEW]
     total = 4 * len(seeds) + 3 * len(few) * len(stronger)
-    with progress_bar("figure 1", total, settings.progress) as tick:
-        runs = _runs(chosen, store, seeds, lambda s: methods(epochs, s) | exact(epochs, s), tick)
-        others = [(t, _runs(t, store, few, lambda s: methods(epochs, s), tick))
-                  for t in (task(X, y, k, store) for k in stronger)]  # fmt: skip
-    curves = _curves(chosen, runs)
-    paper = {name: curve for name, curve in curves.items() if name != EXACT}
-    tables = [claim.numbers(paper, OURS), _last(chosen, runs, curves)]
+    with progress_bar("figure 1", total, settings.progress) as tick, warnings.catch_warnings():
+        warnings.simplefilter("ignore", StepWarning)  # The table says how strong the penalty is.
+        solvers = partial(methods, epochs)
+        runs = solve_all(store, chosen.problem, seeds, solvers, tick, chosen.suffix)
+        last = solve_all(store, chosen.problem, seeds, partial(exact, epochs), tick, chosen.suffix)
+        others = [solve_all(store, at.problem, few, solvers, tick, at.suffix) for at in stronger]
+    paper, exactly = _curves(chosen, runs), _curves(chosen, last)
+    runs |= last
+    tables = [claim.numbers(paper, OURS), _last(chosen, runs, paper | exactly)]
     if others:
-        penalties = [(chosen, paper), *((t, _curves(t, found)) for t, found in others)]
-        tables.append(_penalties(penalties))
+        more = [(at, _curves(at, found)) for at, found in zip(stronger, others, strict=True)]
+        tables.append(_penalties([(chosen, paper), *more]))
     stem = settings.out / "figure1"
-    _draw(paper, curves[EXACT], stem)
+    _draw(paper, exactly[EXACT], stem)
+    columns = ("gradients", "prox_evals", "seconds", "step", "objective")
+    write_traces(stem.with_suffix(".csv"), runs, chosen.minimum, columns)
     return Report(
         title="Figure 1: one prox per step, or one per epoch",
         text=TEXT,
         configuration={"data": data.label} | _configuration(chosen, seeds, epochs, store),
         tables=tables,
         checks=claim.check(paper, OURS),
-        figures=[stem.with_suffix(".png")],
-        files=[stem.with_suffix(".pdf"), _csv(chosen, runs, stem.with_suffix(".csv"))],
+        files=files_of(stem),
         elsewhere="" if data.paper else data.label,
     )
 
 
-Runs = dict[str, list[Result]]
-
-
-def _runs(
-    at: CurveTask,
-    store: RunCache,
-    seeds: list[int],
-    solvers: Callable[[int], dict[str, Solver]],
-    tick: Callable[[], None],
-) -> Runs:
-    found: Runs = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StepWarning)  # The table says how strong the penalty is.
-        for seed in seeds:
-            for name, solver in solvers(seed).items():
-                label = f"{name.split()[0]}-{at.k:.6g}-seed{seed}"
-                found.setdefault(name, []).append(store.solve(label, solver, at.problem))
-                tick()
-    return found
-
-
 def _curves(at: CurveTask, runs: Runs) -> dict[str, Curve]:
-    return {
-        name: Curve.of([result.trace for result in results], at.minimum, at.problem.n)
-        for name, results in runs.items()
-    }
+    return {name: Curve.of(results, at.minimum, at.problem.n) for name, results in runs.items()}
 
 
 def _last(at: CurveTask, runs: Runs, curves: dict[str, Curve]) -> Numbers:
     rows = []
     for name, curve in curves.items():
         sparse = np.median([np.count_nonzero(result.x) for result in runs[name]])
-        epochs = runs[name][0].epoch
         rows.append(
             [
                 name,
                 f"{curve.median[-1]:.1e}",
                 f"{curve.passes[-1]:.0f}",
                 f"{curve.prox_evals[-1]:,.0f}",
-                f"{1e3 * curve.seconds[-1] / epochs:.2f}",
+                f"{curve.milliseconds:.2f}",
                 f"{sparse:.0f} of {at.problem.features}",
             ]
         )
@@ -222,11 +212,6 @@ def _configuration(at: CurveTask, seeds: list[int], epochs: int, store: RunCache
     }
 
 
-def _csv(at: CurveTask, runs: Runs, path: Path) -> Path:
-    columns = ("gradients", "prox_evals", "seconds", "step", "objective")
-    return write_traces(path, runs, at.minimum, columns)
-
-
 def _draw(paper: dict[str, Curve], last: Curve, stem: Path) -> None:
     with drawing(stem, (9.0, 7.4)) as figure:
         (passes, prox), (seconds, whole) = figure.subplots(2, 2)
@@ -238,15 +223,10 @@ def _draw(paper: dict[str, Curve], last: Curve, stem: Path) -> None:
             band(whole, curve.passes, curve.gaps, name, k)
         band(whole, last.passes, last.gaps, EXACT, len(paper))
         work = "passes over the data"
-        labels = {passes: work, prox: "prox evaluations", seconds: "seconds, one core", whole: work}
-        for letter, (ax, label) in zip("abcd", labels.items(), strict=True):
-            ax.set_yscale("log")
-            ax.set_xlabel(label)
-            ax.set_title(f"({letter})", loc="left")
+        panels = {passes: work, prox: "prox evaluations", seconds: "seconds, one core", whole: work}
+        label(figure, panels, 4)
         whole.set_title("(d) with the exact method", loc="left")
-        passes.set_ylabel("P(x) - P*")
-        seconds.set_ylabel("P(x) - P*")
-        prox.sharey(passes)
-        seconds.sharey(passes)
-        figure.legend(*whole.get_legend_handles_labels(), loc="outside upper center", ncols=4,
-                      frameon=False, columnspacing=1.2, handlelength=2.2)  # fmt: skip
+        for ax in (passes, seconds):
+            ax.set_ylabel("P(x) - P*")
+        for ax in (prox, seconds):
+            ax.sharey(passes)

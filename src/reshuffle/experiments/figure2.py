@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.arrays import Array
 from reshuffle.bands import band
 from reshuffle.callbacks import progress_bar
 from reshuffle.engines import Engine
-from reshuffle.experiments.figures import drawing
+from reshuffle.experiments.figures import drawing, label
 from reshuffle.experiments.recipe import (
     ClaimCheck,
+    Curve,
     Numbers,
     Report,
     Settings,
+    files_of,
     load,
+    solve_all,
     write_traces,
 )
 from reshuffle.federated import ExactFedRR, Federation, FedRR, LocalSGD, split
@@ -29,7 +32,6 @@ from reshuffle.problem import Problem
 from reshuffle.run_cache import RunCache
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.steps import InverseTime
-from reshuffle.trace import Result
 
 DATA = "mushrooms"
 CLIENTS = 10
@@ -43,8 +45,6 @@ local steps in a round, as the theory of each asks; all steps then fall like O(1
 or a fifth of one. Below: the median over the seeds and the quartiles around it. ExactFedRR, which is
 not in the paper, goes to the pooled solution with a constant step.
 """
-
-Runs = Mapping[str, list[Result]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,26 +88,22 @@ def run(settings: Settings) -> Report:
     store, clients = RunCache(settings.out / "runs"), settings.clients or CLIENTS
     at = task(data.X, data.y, store, clients)
     local_pass = round(at.federation.n / clients)
-    runs: dict[str, list[Result]] = {}
     with progress_bar("figure 2", 4 * len(seeds), settings.progress) as tick:
-        for seed in seeds:
-            solvers = methods(rounds, seed, local_pass, settings.engine)
-            for name, solver in solvers.items():
-                label = name.replace(" ", "").replace(",", "-").replace("=", "")
-                found = store.solve(f"{label}-seed{seed}", solver, at.federation)
-                runs.setdefault(name, []).append(found)
-                tick()
+        solvers = partial(methods, rounds, local_pass=local_pass, engine=settings.engine)
+        runs = solve_all(store, at.federation, seeds, solvers, tick)
+    curves = {name: Curve.of(runs[name], at.minimum, at.federation.n) for name in runs}
     stem = settings.out / "figure2"
-    _draw(at, runs, stem)
+    _draw(curves, stem)
+    columns = ("gradients", "bytes_up", "bytes_down", "seconds", "step", "objective")
+    write_traces(stem.with_suffix(".csv"), runs, at.minimum, columns, "round")
     return Report(
         title="Figure 2: federated, FedRR against Local SGD",
         text=TEXT,
         configuration={"data": data.label}
         | _configuration(at, seeds, rounds, local_pass, settings, store),
-        tables=[_numbers(at, runs)],
-        checks=check(at, runs),
-        figures=[stem.with_suffix(".png")],
-        files=[stem.with_suffix(".pdf"), _csv(at, runs, stem.with_suffix(".csv"))],
+        tables=[_numbers(curves)],
+        checks=check(curves),
+        files=files_of(stem),
         elsewhere="" if data.paper else data.label,
     )
 
@@ -115,24 +111,22 @@ def run(settings: Settings) -> Report:
 # --- what is claimed ------------------------------------------------------------------------------
 
 
-def work(at: SplitTask, results: list[Result], accuracy: float) -> tuple[float, float]:
+def work(curve: Curve, accuracy: float) -> tuple[float, float]:
     """Rounds and data passes until the median gap is this small; infinite if it never is."""
-    rounds, passes, gaps = _columns(at, results)
-    reached = np.flatnonzero(np.median(gaps, axis=0) <= accuracy)
-    return (float(rounds[reached[0]]), float(passes[reached[0]])) if reached.size else (np.inf,) * 2
+    row = curve.first(accuracy)
+    return (np.inf, np.inf) if row is None else (float(curve.epochs[row]), float(curve.passes[row]))
 
 
-def check(at: SplitTask, runs: Runs) -> list[ClaimCheck]:
+def check(curves: Mapping[str, Curve]) -> list[ClaimCheck]:
     """'The advantage is clear both from the perspective of the number of communication rounds and data
     passes'; and of a fifth of the local steps: 'Clearly, the latter performs better in terms of
     communication rounds and local steps'.
     """
-    gaps = {name: np.median(_columns(at, runs[name])[2], axis=0) for name in (PASS, FIFTH)}
-    best = min(float(gap[-1]) for gap in gaps.values())
-    ours, a_pass, a_fifth = (work(at, runs[name], best) for name in (OURS, PASS, FIFTH))
+    last = [float(curves[name].median[-1]) for name in (PASS, FIFTH)]
+    best, common = min(last), max(last)
+    ours, a_pass, a_fifth = (work(curves[name], best) for name in (OURS, PASS, FIFTH))
     others = tuple(min(pair) for pair in zip(a_pass, a_fifth, strict=True))
-    common = float(max(gap[-1] for gap in gaps.values()))
-    full, less = (work(at, runs[name], common) for name in (PASS, FIFTH))
+    full, less = (work(curves[name], common) for name in (PASS, FIFTH))
     return [
         ClaimCheck(
             f"At the best accuracy that Local SGD reaches ({best:.1e}) FedRR needs fewer rounds and "
@@ -160,23 +154,14 @@ def check(at: SplitTask, runs: Runs) -> list[ClaimCheck]:
 # --- tables and pictures ---------------------------------------------------------------------------
 
 
-def _columns(at: SplitTask, results: list[Result]) -> tuple[Array, Array, Array]:
-    trace = results[0].trace
-    gaps = np.array([result.trace["objective"] for result in results]) - at.minimum
-    return trace["epoch"], trace["gradients"] / at.federation.n, gaps
-
-
-def _numbers(at: SplitTask, runs: Runs) -> Numbers:
-    start = float(_columns(at, runs[OURS])[2][0, 0])
+def _numbers(curves: Mapping[str, Curve]) -> Numbers:
+    start = float(curves[OURS].gaps[0, 0])
     accuracies = [start * factor for factor in (1e-1, 1e-2, 1e-3, 1e-4)]
     rows = []
-    for name, results in runs.items():
-        cells = []
-        for accuracy in accuracies:
-            rounds, passes = work(at, results, accuracy)
-            cells.append(f"{rounds:.0f} / {passes:.0f}" if np.isfinite(rounds) else "–")
-        milliseconds = 1e3 * results[0].trace["seconds"][-1] / results[0].epoch
-        rows.append([name, *cells, f"{milliseconds:.1f}"])
+    for name, curve in curves.items():
+        reached = [work(curve, accuracy) for accuracy in accuracies]
+        cells = [f"{r:.0f} / {p:.0f}" if np.isfinite(r) else "–" for r, p in reached]
+        rows.append([name, *cells, f"{curve.milliseconds:.1f}"])
     columns = ["rounds / passes to", *(f"{a:.1e}" for a in accuracies), "ms per round"]
     return Numbers("Rounds and data passes to a gap P - P* (medians over seeds)", columns, rows)
 
@@ -205,28 +190,13 @@ def _configuration(
     }
 
 
-def _csv(at: SplitTask, runs: Runs, path: Path) -> Path:
-    columns = ("gradients", "bytes_up", "bytes_down", "seconds", "step", "objective")
-    return write_traces(path, runs, at.minimum, columns, "round")
-
-
-def _draw(at: SplitTask, runs: Runs, stem: Path) -> None:
+def _draw(curves: Mapping[str, Curve], stem: Path) -> None:
     with drawing(stem, (9.0, 4.4)) as figure:
         left, right = figure.subplots(1, 2, sharey=True)
-        most = runs[OURS][0].epoch
-        for style, (name, results) in enumerate(runs.items()):
-            rounds, passes, gaps = _columns(at, results)
-            shown = rounds <= most
-            band(left, rounds[shown], gaps[:, shown], name, style)
-            shown = passes <= most
-            band(right, passes[shown], gaps[:, shown], name, style)
-        for letter, ax, label in (
-            ("a", left, "communication rounds"),
-            ("b", right, "passes over the data"),
-        ):
-            ax.set_yscale("log")
-            ax.set_xlabel(label)
-            ax.set_title(f"({letter})", loc="left")
+        most = curves[OURS].epochs[-1]
+        for style, (name, curve) in enumerate(curves.items()):
+            for ax, costs in ((left, curve.epochs), (right, curve.passes)):
+                shown = costs <= most
+                band(ax, costs[shown], curve.gaps[:, shown], name, style)
+        label(figure, {left: "communication rounds", right: "passes over the data"}, 2)
         left.set_ylabel("P(x) - P*")
-        figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=2,
-                      frameon=False, columnspacing=1.2, handlelength=2.2)  # fmt: skip

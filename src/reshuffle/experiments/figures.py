@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reshuffle.errors import extra
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STYLE = {
@@ -34,3 +35,20 @@ def drawing(stem: Path, size: tuple[float, float]) -> Iterator[Figure]:
         yield figure
         figure.savefig(stem.with_suffix(".png"), dpi=150)
         figure.savefig(stem.with_suffix(".pdf"))
+
+
+def label(figure: Figure, panels: Mapping[Axes, str], columns: int) -> None:
+    """Panels (a), (b), … of gaps on a logarithmic scale, with these labels below, and one legend for all."""
+    for letter, (ax, words) in zip("abcd", panels.items(), strict=False):
+        ax.set_yscale("log")
+        ax.set_xlabel(words)
+        ax.set_title(f"({letter})", loc="left")
+    shown = ax.get_legend_handles_labels()  # The last panel has all methods.
+    figure.legend(
+        *shown,
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+        columnspacing=1.2,
+        handlelength=2.2,
+    )

@@ -23,12 +23,14 @@ def versions() -> dict[str, str]:
 
 def write(report: Report, path: Path) -> None:
     """Write the page."""
+    pictures = [file for file in report.files if file.suffix == ".png"]
+    files = [file for file in report.files if file not in pictures]
     parts = [
         *(html.tag("p", paragraph) for paragraph in report.text.split("\n\n")),
-        *map(_figure, report.figures),
+        *map(_figure, pictures),
         html.section("Claims", *map(_claim, report.checks)),
         html.section("Numbers", *map(_table, report.tables)),
-        html.tag("p", *(html.tag("a", f"{file.name} ", href=file.name) for file in report.files)),
+        html.tag("p", *(html.tag("a", f"{file.name} ", href=file.name) for file in files)),
         html.section("Configuration", html.pairs(report.configuration)),
         html.section("Versions", html.pairs(versions())),
     ]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from reshuffle import datasets
-from reshuffle.arrays import AnyArray
+from reshuffle.arrays import AnyArray, Array
 from reshuffle.files import write_csv
+from reshuffle.objective import Objective
+from reshuffle.run_cache import RunCache
+from reshuffle.solvers.solver import BaseSolver
 from reshuffle.trace import Result
+
+Runs = dict[str, list[Result]]
+"""The results of each method, one per seed."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,11 @@ class RecipeData(NamedTuple):
     """Its name: that of a known data set if the sha256 agrees."""
     paper: bool
     """Whether it is the data set of the paper's figure."""
+
+
+def files_of(stem: Path) -> list[Path]:
+    """The files of a figure, and of its numbers."""
+    return [stem.with_suffix(end) for end in (".png", ".pdf", ".csv")]
 
 
 def load(settings: Settings, name: str) -> RecipeData:
@@ -97,10 +110,8 @@ class Report:
     configuration: dict[str, str]
     tables: Sequence[Numbers]
     checks: Sequence[ClaimCheck]
-    figures: Sequence[Path] = field(default_factory=list)
-    """The figures as PNG files."""
-    files: Sequence[Path] = field(default_factory=list)
-    """Other files that were written: the figures as PDF, the numbers as CSV."""
+    files: Sequence[Path] = ()
+    """The files that were written; the page shows those that end with .png and links to the others."""
     elsewhere: str = ""
     """The name of the data if it is not the paper's, whose claims are then about something else."""
 
@@ -115,20 +126,73 @@ class Report:
             return ""
         failing = sum(not check.holds for check in self.checks)
         word = (
-            "carry over"
-            if not failing
-            else f"do NOT carry over ({failing} of {len(self.checks)} fail)"
+            f"do NOT carry over ({failing} of {len(self.checks)} fail)" if failing else "carry over"
         )
         return f"The paper does not show this figure for {self.elsewhere}; its claims {word}."
 
 
+# --- runs with several seeds -----------------------------------------------------------------------
+
+
+def solve_all(
+    store: RunCache,
+    problem: Objective,
+    seeds: Sequence[int],
+    solvers: Callable[[int], Mapping[str, BaseSolver]],
+    tick: Callable[[], None],
+    suffix: str = "",
+) -> Runs:
+    """Each of the solvers for each seed, computed or found in the store."""
+    runs: Runs = {}
+    for seed in seeds:
+        for name, solver in solvers(seed).items():
+            found = store.solve(f"{name}{suffix}-seed{seed}", solver, problem)
+            runs.setdefault(name, []).append(found)
+            tick()
+    return runs
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The traces of one method with several seeds, as arrays."""
+
+    epochs: Array
+    """Epochs, or rounds of a federation."""
+    passes: Array
+    prox_evals: Array
+    seconds: Array
+    gaps: Array
+    """P(x) - P*, one row per seed."""
+
+    @classmethod
+    def of(cls, results: Sequence[Result], minimum: float, n: int) -> Curve:
+        traces = [result.trace for result in results]
+
+        def middle(column: str) -> Array:
+            return np.asarray(np.median([trace[column] for trace in traces], axis=0))
+
+        gaps = np.array([trace["objective"] for trace in traces]) - minimum
+        passes = middle("gradients") / n
+        return cls(middle("epoch"), passes, middle("prox_evals"), middle("seconds"), gaps)
+
+    @property
+    def median(self) -> Array:
+        return np.asarray(np.median(self.gaps, axis=0))
+
+    @property
+    def milliseconds(self) -> float:
+        """The time of an epoch."""
+        return float(1e3 * self.seconds[-1] / self.epochs[-1])
+
+    def first(self, accuracy: float) -> int | None:
+        """The first row whose median gap is this small."""
+        reached = np.flatnonzero(self.median <= accuracy)
+        return int(reached[0]) if reached.size else None
+
+
 def write_traces(
-    path: Path,
-    runs: Mapping[str, Sequence[Result]],
-    minimum: float,
-    columns: Sequence[str],
-    first: str = "epoch",
-) -> Path:
+    path: Path, runs: Runs, minimum: float, columns: Sequence[str], first: str = "epoch"
+) -> None:
     """Write every row of every trace as a CSV line: the method, the seed, these columns and P(x) - P*.
 
     ``first`` is the heading of the column of epochs.
@@ -141,4 +205,3 @@ def write_traces(
             gap = result.trace["objective"] - minimum
             rows += ([name, seed, *map(float, row)] for row in zip(*trace, gap, strict=True))
     write_csv(path, ("method", "seed", first, *columns, "gap"), rows)
-    return path

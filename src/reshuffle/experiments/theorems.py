@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,21 @@ from reshuffle.arrays import Array
 from reshuffle.callbacks import progress_bar
 from reshuffle.experiments.comparisons import STEPS, RateComparison, everything, mistakes, tightest
 from reshuffle.experiments.figures import drawing
-from reshuffle.experiments.paths import all_orders, proxrr, shuffled_once
+from reshuffle.experiments.paths import (
+    all_orders,
+    make,
+    proxrr,
+    psi_strongly_convex,
+    shuffled_once,
+    starts,
+)
 from reshuffle.experiments.recipe import (
     ClaimCheck,
     Numbers,
     Report,
     Settings,
+    files_of,
 )
-from reshuffle.experiments.tiny import make, psi_strongly_convex, starts
 from reshuffle.files import write_csv
 from reshuffle.plotting import COLOURS, MARKERS
 from reshuffle.solvers import ProxRR, ProxSGD, Solver
@@ -52,6 +60,9 @@ def run(settings: Settings) -> Report:
     slopes = {name: slope(horizons, column) for name, column in errors.items()}
     stem = settings.out / "theorems"
     _draw(horizons, errors, slopes, stem)
+    columns = ("theorem", "problem", "method", "start", "step", "epoch", "exact", "bound")
+    cells = ([getattr(one, name) for name in columns] for one in found + wrong)
+    write_csv(stem.with_suffix(".csv"), columns, cells)
     return Report(
         title="The theorems, against exact expectations",
         text=TEXT,
@@ -71,8 +82,7 @@ def run(settings: Settings) -> Report:
             ),
         ],
         checks=_checks(found, wrong, slopes),
-        figures=[stem.with_suffix(".png")],
-        files=[stem.with_suffix(".pdf"), _csv(found + wrong, stem.with_suffix(".csv"))],
+        files=files_of(stem),
     )
 
 
@@ -81,20 +91,13 @@ def rates(horizons: Sequence[int] | Array) -> dict[str, Array]:
     problem = make("squared", 8, ridge=0.0, l1=0.05, l2=0.3, d=3)
     x_star = theory.solve(problem)
 
-    def rr(T: int, seed: int) -> Solver:
-        return ProxRR(step=Decreasing(), epochs=T, eval_every=T, seed=seed)
+    def error(solver: Solver, T: int) -> float:
+        runs = [replace(solver, epochs=T, eval_every=T, seed=s) for s in range(1600 // T + 8)]
+        return float(np.mean([np.sum((run.solve(problem).x - x_star) ** 2) for run in runs]))
 
-    def sgd(T: int, seed: int) -> Solver:
-        return ProxSGD(step=InverseTime(), epochs=T, eval_every=T, seed=seed)
-
-    def errors(solver: Callable[[int, int], Solver]) -> Array:
-        return np.array([
-            np.mean([np.sum((solver(T, seed).solve(problem).x - x_star) ** 2)
-                     for seed in range(1600 // T + 8)])
-            for T in map(int, horizons)
-        ])  # fmt: skip
-
-    return dict(zip(RATES, (errors(rr), errors(sgd)), strict=True))
+    solvers = (ProxRR(step=Decreasing()), ProxSGD(step=InverseTime()))
+    found = [np.array([error(solver, int(T)) for T in horizons]) for solver in solvers]
+    return dict(zip(RATES, found, strict=True))
 
 
 def slope(horizons: Sequence[int] | Array, errors: Array) -> float:
@@ -150,12 +153,6 @@ def _mistakes(wrong: list[RateComparison]) -> Numbers:
 
 def _cells(one: RateComparison) -> list[str]:
     return [f"{v:.2g}" if v >= 0.01 else f"{v:.0e}" for v in (one.exact, one.bound, one.ratio)]
-
-
-def _csv(rows: list[RateComparison], path: Path) -> Path:
-    columns = ("theorem", "problem", "method", "start", "step", "epoch", "exact", "bound")
-    write_csv(path, columns, ([getattr(one, name) for name in columns] for one in rows))
-    return path
 
 
 def _draw(horizons: Array, errors: dict[str, Array], slopes: dict[str, float], stem: Path) -> None:

@@ -1,6 +1,6 @@
-"""Penalties ψ(x) with their prox, one small file each; ``abilities`` lists what else they may provide.
+"""Penalties ψ(x) with their prox; ``abilities`` lists what else they may provide.
 
-A new penalty is one file and one line here: the conformance tests find it in ``PENALTIES``.
+A new penalty is one class and one line here: the conformance tests find it in ``PENALTIES``.
 """
 
 from dataclasses import is_dataclass
@@ -13,37 +13,35 @@ from reshuffle.penalties.abilities import strong_convexity as strong_convexity
 from reshuffle.penalties.abilities import weak_convexity as weak_convexity
 from reshuffle.penalties.adapters import FromCvxpy as FromCvxpy
 from reshuffle.penalties.adapters import FromPyproximal as FromPyproximal
-from reshuffle.penalties.box import Box as Box
+from reshuffle.penalties.balls import L1Ball as L1Ball
+from reshuffle.penalties.balls import L2Ball as L2Ball
+from reshuffle.penalties.balls import Simplex as Simplex
 from reshuffle.penalties.column_groups import column_groups as column_groups
-from reshuffle.penalties.elastic_net import ElasticNet as ElasticNet
+from reshuffle.penalties.coordinatewise import L1 as L1
+from reshuffle.penalties.coordinatewise import L2 as L2
+from reshuffle.penalties.coordinatewise import Box as Box
+from reshuffle.penalties.coordinatewise import ElasticNet as ElasticNet
+from reshuffle.penalties.coordinatewise import LInfBall as LInfBall
+from reshuffle.penalties.coordinatewise import NonNegative as NonNegative
+from reshuffle.penalties.coordinatewise import Zero as Zero
 from reshuffle.penalties.fused_lasso import FusedLasso as FusedLasso
 from reshuffle.penalties.graph_fused_lasso import GraphFusedLasso as GraphFusedLasso
+from reshuffle.penalties.graph_fused_lasso import TotalVariation2D as TotalVariation2D
 from reshuffle.penalties.group_lasso import GroupLasso as GroupLasso
-from reshuffle.penalties.l1 import L1 as L1
-from reshuffle.penalties.l1_ball import L1Ball as L1Ball
-from reshuffle.penalties.l2 import L2 as L2
-from reshuffle.penalties.l2_ball import L2Ball as L2Ball
+from reshuffle.penalties.group_lasso import MultitaskLasso as MultitaskLasso
+from reshuffle.penalties.group_lasso import SparseGroupLasso as SparseGroupLasso
 from reshuffle.penalties.latent_group_lasso import LatentGroupLasso as LatentGroupLasso
-from reshuffle.penalties.linf_ball import LInfBall as LInfBall
-from reshuffle.penalties.log_sum import LogSum as LogSum
-from reshuffle.penalties.mcp import MCP as MCP
-from reshuffle.penalties.monotone import Monotone as Monotone
-from reshuffle.penalties.multitask_lasso import MultitaskLasso as MultitaskLasso
-from reshuffle.penalties.non_negative import NonNegative as NonNegative
 from reshuffle.penalties.nuclear_norm import NuclearNorm as NuclearNorm
-from reshuffle.penalties.overlapping_group_lasso import (
-    OverlappingGroupLasso as OverlappingGroupLasso,
-)
+from reshuffle.penalties.ordered import SLOPE as SLOPE
+from reshuffle.penalties.ordered import Monotone as Monotone
+from reshuffle.penalties.overlapping import OverlappingGroupLasso as OverlappingGroupLasso
 from reshuffle.penalties.polyhedron import Polyhedron as Polyhedron
 from reshuffle.penalties.psd_cone import PSDCone as PSDCone
-from reshuffle.penalties.scad import SCAD as SCAD
 from reshuffle.penalties.separable import Separable as Separable
-from reshuffle.penalties.simplex import Simplex as Simplex
-from reshuffle.penalties.slope import SLOPE as SLOPE
-from reshuffle.penalties.sparse_group_lasso import SparseGroupLasso as SparseGroupLasso
 from reshuffle.penalties.sums import Sum as Sum
-from reshuffle.penalties.total_variation import TotalVariation2D as TotalVariation2D
-from reshuffle.penalties.zero import Zero as Zero
+from reshuffle.penalties.weakly_convex import MCP as MCP
+from reshuffle.penalties.weakly_convex import SCAD as SCAD
+from reshuffle.penalties.weakly_convex import LogSum as LogSum
 
 PENALTIES: tuple[type[Any], ...] = tuple(
     part for part in list(globals().values()) if isinstance(part, type) and is_dataclass(part)

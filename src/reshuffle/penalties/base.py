@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Protocol
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,19 @@ FAR_BELOW = 1.0 - 1e-12
 
 class ByContent:
     """Objects are equal if their classes and parameters are, arrays included. For dataclasses with ``eq=False``."""
+
+    example_arguments: ClassVar[tuple[tuple[Any, ...], ...]] = ()
+    """Arguments of the examples, of a class whose examples fit every shape."""
+
+    @classmethod
+    def examples(cls, shape: tuple[int, ...]) -> list[Self]:
+        """Instances for an unknown of this shape, with which the conformance tests run."""
+        return [cls(*arguments) for arguments in cls.example_arguments]
+
+    @property
+    def strong_convexity(self) -> float:
+        """μ with ψ - (μ/2)‖·‖² convex."""
+        return 0.0
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(map(_same, self._contents(), other._contents()))
@@ -81,17 +95,32 @@ def check_radius(radius: float, name: str = "radius") -> None:
         raise InputError(f"{name} must be positive and finite, got {shown(radius)}")
 
 
-def largest_scale(feasible: Callable[[float], bool]) -> float:
-    """The largest α ≤ 1 up to which α is feasible, by bisection."""
-    low, high = 0.0, 1.0
+def check_weights(weights: object, count: int, per: str) -> Array:
+    """The weights as an array; refused unless there are so many. ``per`` says what each belongs to."""
+    numbers = np.asarray(weights, dtype=np.float64)
+    if numbers.shape != (count,):
+        raise InputError(
+            f"weights must hold {count} numbers, one per {per}, got shape {numbers.shape}"
+        )
+    return numbers
+
+
+def bisected(low: float, high: float, beyond: Callable[[float], bool]) -> tuple[float, float]:
+    """The ends between which ``beyond`` becomes true, closer together than a float64 can tell apart."""
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if feasible(middle) else (low, middle)
-    return low
+        low, high = (low, middle) if beyond(middle) else (middle, high)
+    return low, high
 
 
-def strength_that_holds(largest: float, strength: float) -> float:
-    """The smallest t with t·strength ≥ largest: λ_max of a penalty that holds slopes up to its strength at zero."""
+def largest_scale(feasible: Callable[[float], bool]) -> float:
+    """The largest α ≤ 1 up to which α is feasible."""
+    return bisected(0.0, 1.0, lambda scale: not feasible(scale))[0]
+
+
+def strength_that_holds(slopes: Array, strength: float) -> float:
+    """λ_max of a penalty that holds slopes up to its strength at zero: the smallest t with t·strength ≥ max |slopes|."""
+    largest = float(np.abs(slopes).max(initial=0.0))
     return largest / strength if strength > 0 else np.inf if largest > 0 else 0.0
 
 
@@ -114,48 +143,43 @@ def conjugate_with_ridge(penalty: Penalty, g: Array, ridge: float) -> float:
     return float(there + ridge * gap)
 
 
-class DualWithRidge:
-    """The abilities that a duality gap needs, for a penalty that has a dual only if there is a ridge.
+class WithDual:
+    """The abilities that a duality gap needs.
 
-    They use only ``value`` and ``prox``, so they hold for every class that inherits them.
+    With a ridge they use ``value`` and ``prox`` alone, so that they hold for every class that inherits them. A
+    subclass whose ψ* is known without a ridge says so by ``has_dual``, and has ``own_conjugate`` or ``own_scale``.
     """
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """Whether there is a ridge: without one, no formula gives a dual point."""
         return ridge > 0
 
-    def conjugate(self: Penalty, g: Array, ridge: float = 0.0) -> float:
-        """The conjugate, by the prox: see ``conjugate_with_ridge``."""
-        return conjugate_with_ridge(self, g, ridge)
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        """1: with a ridge the conjugate is finite everywhere."""
-        return 1.0
-
-
-class Norm(Penalty, Protocol):
-    """A penalty that is a norm and knows its dual norm."""
-
-    def lambda_max(self, g: Array) -> float: ...
-
-
-class DualByNorm:
-    """The abilities that a duality gap needs, for a ψ that is a norm; ``lambda_max`` is the dual norm.
-
-    ψ*(g) is 0 if the dual norm is at most 1, and infinite otherwise; with a ridge r it is taken at prox_{ψ/r}(g/r).
-    """
-
-    def conjugate(self: Norm, g: Array, ridge: float = 0.0) -> float:
-        """0 where the dual norm of g is at most 1, +inf elsewhere; with a ridge see ``conjugate_with_ridge``."""
+    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
+        """ψ*(g); with a ridge by the prox, see ``conjugate_with_ridge``."""
         if ridge > 0:
-            return conjugate_with_ridge(self, g, ridge)
-        return 0.0 if self.lambda_max(g) <= 1.0 else np.inf
+            return conjugate_with_ridge(cast(Penalty, self), g, ridge)
+        return self.own_conjugate(g)
 
     def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        """The factor that makes g feasible: 1 with a ridge."""
-        norm = 0.0 if ridge > 0 else self.lambda_max(g)
-        return 1.0 if norm <= 1.0 else FAR_BELOW / norm
+        """1 with a ridge, with which the conjugate is finite everywhere."""
+        return 1.0 if ridge > 0 else self.own_scale(g)
 
+    def own_conjugate(self, g: Array) -> float:
+        """ψ*(g) without a ridge: of a positively homogeneous ψ 0 where g is feasible, else +inf."""
+        return 0.0 if self.own_scale(g) == 1.0 else np.inf
+
+    def own_scale(self, g: Array) -> float:
+        """The largest known α ≤ 1 with ψ*(αg) finite, without a ridge; for any ψ that is 0."""
+        return 0.0
+
+
+class DualByNorm(WithDual, ABC):
+    """The dual of a ψ that is a norm: g is feasible where its dual norm, which is ``lambda_max``, is at most 1."""
+
+    @abstractmethod
     def lambda_max(self, g: Array) -> float:
         """The dual norm of g."""
-        raise NotImplementedError  # Each subclass has its own.
+
+    def own_scale(self, g: Array) -> float:
+        norm = self.lambda_max(g)
+        return 1.0 if norm <= 1.0 else FAR_BELOW / norm

@@ -62,9 +62,8 @@ def _numbered(owners: Iterable[object]) -> Labels:
 
 def _of_encoder(encoder: object, columns: list[object] | None) -> list[object]:
     """The column of each output of an encoder; ``columns`` names its inputs, if they are known."""
-    if hasattr(encoder, "columns") and hasattr(
-        encoder, "feature_names"
-    ):  # It is an encoder of this package.
+    # An encoder of this package:
+    if hasattr(encoder, "columns") and hasattr(encoder, "feature_names"):
         return [part.name for part in encoder.columns for _ in part.features]
     if hasattr(encoder, "transformers_"):
         return _of_transformers(encoder)

@@ -37,33 +37,33 @@ class State(NamedTuple):
 
 
 def newton(
-    x: Array, groups: Members, bounds: Array, gap: float, most: int, multipliers: Array
+    x: Array, groups: Members, gap: float, most: int, multipliers: Array
 ) -> tuple[State, int]:
     """The state at a gap of at most ``gap``, from these multipliers, and the rounds: negative if ``most`` were not enough."""
-    members, starts, _ = groups
+    members, starts, bounds = groups
     within = np.zeros((bounds.size, x.size))
     within[np.repeat(np.arange(bounds.size), np.diff(starts)), members] = 1.0
-    now = _state(x, groups, bounds, multipliers)
+    now = _state(x, groups, multipliers)
     for k in range(most):
         if not now.gap > gap:
             return now, k
         m, s = now.multipliers.copy(), now.s.copy()
-        native.cylinder_pass(x, members, starts, bounds, m, s)
-        now = _state(x, groups, bounds, m)
+        native.cylinder_pass(x, *groups, m, s)
+        now = _state(x, groups, m)
         if not now.gap > gap:
             return now, k + 1
         for trial in _trials(within, bounds, now):
-            new = _state(x, groups, bounds, trial)
+            new = _state(x, groups, trial)
             if new.d < now.d or new.gap < 0.5 * now.gap:
                 now = new
                 break
     return now, -most
 
 
-def _state(x: Array, groups: Members, bounds: Array, multipliers: Array) -> State:
-    members, starts, _ = groups
-    s, y, parts, point = (np.empty(size) for size in (x.size, x.size, members.size, x.size))
-    d, gap = native.cylinder_state(x, members, starts, bounds, multipliers, s, y, parts, point)
+def _state(x: Array, groups: Members, multipliers: Array) -> State:
+    sizes = (x.size, x.size, groups.members.size, x.size)
+    s, y, parts, point = (np.empty(size) for size in sizes)
+    d, gap = native.cylinder_state(x, *groups, multipliers, s, y, parts, point)
     return State(multipliers, s, y, parts, point, d, gap)
 
 

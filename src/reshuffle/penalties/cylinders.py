@@ -45,37 +45,30 @@ class CylinderSplit(NamedTuple):
 
 
 def project(
-    x: Array, groups: Members, bounds: Array, gap: float, tolerance: float, multipliers: Array
+    x: Array, groups: Members, gap: float, tolerance: float, multipliers: Array
 ) -> Projected:
     """The projection, from these multipliers (updated in place), to the gap or to an error of ``tolerance``·‖x‖.
 
     Coordinates of a group whose bound is 0 are free. The others are scaled to ``|x_j| ≤ 1``.
     """
-    members, starts, _ = groups
+    members, starts, bounds = groups
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
     with np.errstate(over="ignore"):
         scaled, bounds = x / largest, np.minimum(bounds / largest, 1.0 / SMALL)
     bounds[bounds < SMALL] = 0.0
+    groups = groups._replace(weights=bounds)
     free = members[np.repeat(bounds == 0, np.diff(starts))]
     scaled[free] = 0.0
     y, parts, point = np.empty(x.size), np.empty(members.size), np.empty(x.size)
     enough = 0.5 * (tolerance * float(np.linalg.norm(scaled))) ** 2
     enough = max(gap / largest / largest, enough)
     small = bounds.size * x.size <= LARGE
+    most = QUICK if small else PATIENT
     rounds, left = native.cylinder_solve(
-        scaled,
-        members,
-        starts,
-        bounds,
-        enough,
-        QUICK if small else PATIENT,
-        multipliers,
-        parts,
-        point,
-        y,
+        scaled, *groups, enough, most, multipliers, parts, point, y
     )
     if rounds < 0 and small:
-        found, rounds = newton(scaled, groups, bounds, enough, CAREFUL, multipliers)
+        found, rounds = newton(scaled, groups, enough, CAREFUL, multipliers)
         y, parts, point, left = found.y, found.parts, found.point, found.gap
         multipliers[:] = found.multipliers
     point *= largest
@@ -83,22 +76,18 @@ def project(
     return Projected(point, largest * y, largest * parts, largest * largest * left, rounds)
 
 
-def split(x: Array, groups: Members, weights: Array) -> CylinderSplit:
+def split(x: Array, groups: Members) -> CylinderSplit:
     """The least Σ_g w_g ‖v_g‖ with Σ_g v_g = x; infinite if a nonzero coordinate lies in no group.
 
     It is found by proximal steps on the dual, max ⟨x, y⟩ with ‖y_g‖ ≤ w_g: y becomes the projection of y + tx, whose parts, divided by t,
     converge to those of x. The remainder of x is shared out, and y is scaled into the balls, so that every step has an
     upper and a lower bound. x_j has an effect if t·x_j is as large as y_j: t grows until small coordinates have one.
     """
-    members, starts, _ = groups
-    best, covered = (
-        CylinderSplit(np.zeros(members.size), np.inf, np.inf),
-        np.zeros(x.size, dtype=bool),
-    )
-    covered[members] = True
-    if not np.isfinite(x).all() or x[~covered].any():
+    members, starts, weights = groups
+    best = CylinderSplit(np.zeros(members.size), np.inf, np.inf)
+    if not np.isfinite(x).all() or np.delete(x, members).any():
         return best
-    takes, free = _takes(groups, weights, x.size), np.zeros(x.size, dtype=bool)
+    takes, free = _takes(groups, x.size), np.zeros(x.size, dtype=bool)
     free[members[np.repeat(weights == 0, np.diff(starts))]] = True
     whole, x = x, np.where(free, 0.0, x)
     largest = float(np.abs(x).max(initial=0.0)) or 1.0
@@ -107,17 +96,16 @@ def split(x: Array, groups: Members, weights: Array) -> CylinderSplit:
     top = float(np.max(_norms(x[members], starts)[held] / weights[held], initial=0.0)) or 1.0
     t, least = STEP / top, float(x @ x) / top  # The lower bound at x/top, which is in the balls.
     for _ in range(STEPS):
-        found = project(y + t * x, groups, weights, ROUNDED * t * least, 0.0, multipliers)
+        found = project(y + t * x, groups, ROUNDED * t * least, 0.0, multipliers)
         v = found.parts / t
         native.renew_rest(x, v, members, lack)
         v += takes * lack[members]
-        native.into_balls(found.y, members, starts, weights, y)
-        gap = native.apart_from_support(y, v, members, starts, weights)
+        native.into_balls(found.y, *groups, y)
+        gap = native.apart_from_support(y, v, *groups)
         if gap > best.gap / STEP:
             t *= STEP
-        best = min(
-            best, CylinderSplit(v, float(weights @ _norms(v, starts)), gap), key=lambda s: s.gap
-        )
+        if gap < best.gap:
+            best = CylinderSplit(v, float(weights @ _norms(v, starts)), gap)
         if best.gap <= ENOUGH * best.value:
             break
     parts = largest * best.parts + takes * (free * whole)[members]
@@ -129,9 +117,9 @@ def _norms(parts: Array, starts: NDArray[np.int64]) -> Array:
     return norms
 
 
-def _takes(groups: Members, weights: Array, size: int) -> Array:
+def _takes(groups: Members, size: int) -> Array:
     """The share of the remainder that each member of a group takes: none if another group takes it at no cost."""
-    members, starts, _ = groups
+    members, starts, weights = groups
     costs = np.repeat(weights > 0, np.diff(starts))
     cheapest = np.ones(size, dtype=bool)
     np.minimum.at(cheapest, members, costs)

@@ -5,7 +5,6 @@ The coordinates are those of x without its intercept, flat (row after row for a 
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ class Coordinates(NamedTuple):
 
     @property
     def one_by_one(self) -> Coordinates | None:
-        """The form itself, because no group ties coordinates together."""
+        """The form itself, if no group ties coordinates together."""
         return self
 
     @property
@@ -60,22 +59,18 @@ class Groups(NamedTuple):
 
     @property
     def one_by_one(self) -> Coordinates | None:
-        """None: the groups tie coordinates together."""
         return None
 
     @property
     def in_groups(self) -> Groups | None:
-        """The groups, if there are any."""
         return self
 
     @property
     def holds_at_zero(self) -> bool:
-        """Whether some coordinate stays at zero although its gradient is not zero."""
         return bool(self.l1.any() or self.strengths.any())
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """The coordinates on which the form does not depend."""
         held = (self.l1 > 0) | (self.l2 > 0)
         strengths = np.repeat(self.strengths, np.diff(self.starts))
         held[self.members[: self.starts[-1]][strengths > 0]] = True
@@ -86,17 +81,10 @@ Form = Coordinates | Groups
 NO_PENALTY = Coordinates(*(np.empty(0) for _ in range(4)))
 
 
-@singledispatch
 def native_form(form: object) -> native.Form:
     """A compiled penalty as an object of the core, with its arrays checked."""
+    if isinstance(form, Coordinates):
+        return native.coordinates(*form)
+    if isinstance(form, Groups):
+        return native.groups(*form)
     raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
-
-
-@native_form.register
-def _(form: Coordinates) -> native.Form:
-    return native.coordinates(*form)
-
-
-@native_form.register
-def _(form: Groups) -> native.Form:
-    return native.groups(*form)

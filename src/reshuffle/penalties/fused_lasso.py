@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -10,18 +11,72 @@ from reshuffle.arrays import Array
 from reshuffle.core import native
 from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
-    HALVINGS,
     ByContent,
+    DualByNorm,
+    bisected,
     check_non_negative,
     check_strength,
-    conjugate_with_ridge,
+    check_weights,
     largest_scale,
     soft,
 )
 
 
+class Differences(DualByNorm, ByContent, ABC):
+    """ψ(x) = Σ_e bounds_e·|(Dx)_e| + l1·‖x‖₁ for each column of x, D taking differences of coordinates."""
+
+    strength: float
+    l1: float
+
+    homogeneous = True
+    comonotone = True
+
+    def __post_init__(self) -> None:
+        check_strength(self.strength)
+        check_non_negative("l1", self.l1)
+        if np.ndim(self.l1):  # Only for one number is the prox followed by thresholding exact.
+            raise InputError(f"l1 must be one number, got {shown(self.l1)}")
+
+    @abstractmethod
+    def differences(self, x: Array) -> tuple[Array, Array]:
+        """Dx, and the bounds."""
+
+    @abstractmethod
+    def fused(self, columns: Array, step: float) -> Array:
+        """The prox of the differences alone, at each of these columns (which are rows here)."""
+
+    @abstractmethod
+    def dual_norm(self, columns: Array) -> float:
+        """The largest dual norm of a column, for l1 > 0."""
+
+    def value(self, x: Array) -> float:
+        jumps, bounds = self.differences(x)
+        sizes = np.abs(jumps).sum(axis=tuple(range(1, x.ndim)))
+        return float(bounds @ sizes + self.l1 * np.abs(x).sum())
+
+    def prox(self, x: Array, step: float) -> Array:
+        shrunk = soft(self.fused(_columns(x), step), step * self.l1)
+        return np.ascontiguousarray(shrunk.T).reshape(x.shape)
+
+    # --- abilities -----------------------------------------------------------------------------
+
+    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
+        """Whether there is l1 or a ridge: the differences alone do not penalise a common shift."""
+        return self.l1 > 0 or ridge > 0
+
+    def lambda_max(self, g: Array) -> float:
+        """The dual norm; inf without l1, because a common shift is not penalised."""
+        if not np.any(g):
+            return 0.0
+        return self.dual_norm(_columns(g)) if self.l1 > 0 else np.inf
+
+
+def _columns(x: Array) -> Array:
+    return np.ascontiguousarray(x.reshape(len(x), -1).T, dtype=np.float64)
+
+
 @dataclass(frozen=True, eq=False)
-class FusedLasso(ByContent):
+class FusedLasso(Differences):
     """ψ(x) = strength · Σ_j w_j·``|x_{j+1} - x_j|`` + l1·‖x‖₁: coefficients that are piecewise constant.
 
     The prox is exact and takes linear time (Johnson's dynamic programming, compiled): 10⁶ values in about
@@ -51,13 +106,8 @@ class FusedLasso(ByContent):
     l1: float = 0.0
     weights: Sequence[float] | Array | None = None
 
-    strong_convexity = 0.0
-    homogeneous = True
-    comonotone = True
-
     def __post_init__(self) -> None:
-        check_strength(self.strength)
-        check_one_l1(self.l1)
+        super().__post_init__()
         if self.weights is not None:
             check_non_negative("weights", self.weights)
 
@@ -65,68 +115,32 @@ class FusedLasso(ByContent):
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
         return [cls(0.01, 0.002), cls(0.02, weights=np.linspace(0.5, 1.5, shape[0] - 1))]
 
-    def value(self, x: Array) -> float:
-        columns = x.reshape(len(x), -1)
-        jumps = np.abs(np.diff(columns, axis=0)).sum(axis=1)
-        return float(self._bounds(len(x)) @ jumps + self.l1 * np.abs(x).sum())
+    def differences(self, x: Array) -> tuple[Array, Array]:
+        return np.diff(x, axis=0), self._bounds(len(x))
 
-    def prox(self, x: Array, step: float) -> Array:
-        columns, bounds = np.ascontiguousarray(x.T, dtype=np.float64), step * self._bounds(len(x))
-        if x.ndim > 1:  # The columns are joined into one chain, with a bound of 0 between them.
+    def fused(self, columns: Array, step: float) -> Array:
+        bounds, fused = step * self._bounds(columns.shape[1]), np.empty(columns.size)
+        if len(columns) > 1:  # They are joined into one chain, with a bound of 0 between them.
             bounds = np.tile(np.append(bounds, 0.0), len(columns))[:-1]
-        fused = np.empty(x.size)
         native.chain_prox(columns.ravel(), bounds, fused)
-        shrunk = soft(fused, step * self.l1) if self.l1 else fused
-        return np.ascontiguousarray(shrunk.reshape(columns.shape).T).reshape(x.shape)
+        return fused.reshape(columns.shape)
 
-    # --- abilities -----------------------------------------------------------------------------
-
-    def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
-        """Whether there is l1 or a ridge: the differences alone do not penalise a common shift."""
-        return self.l1 > 0 or ridge > 0
-
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """0 where g = e + Dᵀz with ``|e|`` ≤ l1 and ``|z|`` ≤ strength·w, D taking differences; else +inf."""
-        if ridge > 0:
-            return conjugate_with_ridge(self, g, ridge)
-        return 0.0 if self._holds(g) else np.inf
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
-        if ridge > 0 or self._holds(g):
+    def own_scale(self, g: Array) -> float:
+        columns = _columns(g)
+        if self._holds(columns):
             return 1.0
-        return largest_scale(lambda scale: self._holds(scale * g))
+        return largest_scale(lambda scale: self._holds(scale * columns))
 
-    def lambda_max(self, g: Array) -> float:
-        """The smallest t for which g is e + Dᵀz with ``|e|`` ≤ t·l1 and ``|z|`` ≤ t·strength·w, by bisection."""
-        if not np.any(g):
-            return 0.0
-        if self.l1 == 0:
-            return np.inf  # A common shift is not penalised.
-        low, high = 0.0, float(np.abs(g).max()) / self.l1
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self._holds(g / middle) else (middle, high)
-        return high
+    def dual_norm(self, columns: Array) -> float:
+        high = float(np.abs(columns).max()) / self.l1
+        return bisected(0.0, high, lambda t: self._holds(columns / t))[1]
 
-    def _holds(self, g: Array) -> bool:
-        bounds = self._bounds(len(g))
-        columns = np.ascontiguousarray(g.reshape(len(g), -1).T, dtype=np.float64)
+    def _holds(self, columns: Array) -> bool:
+        """Whether each column is e + Dᵀz with ``|e|`` ≤ l1 and ``|z|`` ≤ strength·w."""
+        bounds = self._bounds(columns.shape[1])
         return all(native.chain_holds(column, bounds, float(self.l1)) for column in columns)
 
     def _bounds(self, size: int) -> Array:
         if self.weights is None:
             return np.full(size - 1, float(self.strength))
-        weights = np.asarray(self.weights, dtype=np.float64)
-        if weights.shape != (size - 1,):
-            raise InputError(
-                f"weights must hold {size - 1} numbers, one per pair of neighbours, "
-                f"got shape {weights.shape}"
-            )
-        return self.strength * weights
-
-
-def check_one_l1(l1: float) -> None:
-    """Check that l1 is one number: only then is the prox followed by thresholding exact."""
-    check_non_negative("l1", l1)
-    if np.ndim(l1):
-        raise InputError(f"l1 must be one number, got {shown(l1)}")
+        return self.strength * check_weights(self.weights, size - 1, "pair of neighbours")

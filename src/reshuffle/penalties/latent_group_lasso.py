@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from reshuffle.penalties.group_lasso import GroupLasso
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.overlapping import (
     GroupLists,
-    Members,
     OverlappingGroups,
     check_lists,
 )
@@ -72,7 +71,6 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     groups: GroupLists
     weights: Sequence[float] | Array | None = None
     tolerance: float = 1e-12
-    _known: dict[str, Members] = field(init=False, repr=False, default_factory=dict)
 
     def norm(self, x: Array) -> float:
         """An upper bound of the norm, usually 1e-13 above the lower bound; +inf if some x_j ≠ 0 is in no group."""
@@ -81,20 +79,19 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
     def split(self, x: Array) -> CylinderSplit:
         """x = Σ_g v_g with the least Σ_g w_g ‖v_g‖, smallest group first, and a bound on how far it is above the least."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
-        return split(flat, self._structure(flat.size), self._weights(flat.size))
+        return split(flat, self._structure(flat.size))
 
     # --- abilities -----------------------------------------------------------------------------
 
     def prox_from(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
         """``start`` holds step times the multipliers, which changes little from one call to the next."""
         flat = np.ascontiguousarray(x.ravel(), dtype=np.float64)
-        bounds = step * self._bounds(flat.size)
+        groups = self._bounded(flat.size, step)
         if not np.isfinite(flat).all():
             return Approximate(x.copy(), COLD, np.inf)  # The run detects that its iterate diverged.
-        known = start.shape == bounds.shape and np.all((start >= 0) & (start < FAR * step))
-        multipliers = start / step if known else np.zeros(bounds.size)
-        groups = self._structure(flat.size)
-        found = project(flat, groups, bounds, gap, self.tolerance, multipliers)
+        known = start.shape == groups.weights.shape and np.all((start >= 0) & (start < FAR * step))
+        multipliers = start / step if known else np.zeros(groups.weights.size)
+        found = project(flat, groups, gap, self.tolerance, multipliers)
         if found.rounds < 0:
             self._gave_up(f"{-found.rounds} rounds")
         return Approximate(
@@ -103,11 +100,11 @@ class LatentGroupLasso(DualByNorm, OverlappingGroups):
 
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         """Whether every group has a positive strength."""
-        return ridge > 0 or bool(np.all(self._bounds(int(np.prod(shape))) > 0))
+        return ridge > 0 or bool(np.all(self._bounded(int(np.prod(shape))).weights > 0))
 
     def lambda_max(self, g: Array) -> float:
         """The dual norm: the largest ‖g_G‖/(strength·w_G)."""
-        norms, bounds = self._norms(g), self._bounds(g.size)
+        norms, bounds = self._norms(g), self._bounded(g.size).weights
         met = norms > 0
         with np.errstate(divide="ignore", over="ignore"):
             return float(np.max(norms[met] / bounds[met], initial=0.0))

@@ -7,13 +7,19 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import FAR_BELOW, ByContent, check_strength, strength_that_holds
+from reshuffle.penalties.base import (
+    FAR_BELOW,
+    ByContent,
+    WithDual,
+    check_strength,
+    strength_that_holds,
+)
 
 SAFE = 1e-3  # Relative to ‖x‖: for larger thresholds the Gram matrix gives singular values to 1e-13 of the largest.
 
 
 @dataclass(frozen=True, eq=False)
-class NuclearNorm(ByContent):
+class NuclearNorm(WithDual, ByContent):
     """ψ(x) = strength · Σ_k σ_k(x), the singular values of a matrix unknown; it favours a low rank.
 
     The prox costs a decomposition: with x = UΣVᵀ it is U max(Σ - step·strength, 0) Vᵀ. If the threshold is large
@@ -68,19 +74,18 @@ class NuclearNorm(ByContent):
     def conjugate(self, g: Array, ridge: float = 0.0) -> float:
         """Σ_k max(σ_k(g) - strength, 0)²/(2·ridge), and without a ridge 0 or +inf."""
         if ridge == 0:
-            return 0.0 if self.dual_scale(g) == 1.0 else np.inf
+            return self.own_conjugate(g)
         return float(
             np.sum(np.maximum(_singular_values(g) - self.strength, 0.0) ** 2) / (2 * ridge)
         )
 
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+    def own_scale(self, g: Array) -> float:
         largest = float(_singular_values(g).max(initial=0.0))
-        return 1.0 if ridge > 0 or largest <= self.strength else self.strength / largest * FAR_BELOW
+        return 1.0 if largest <= self.strength else self.strength / largest * FAR_BELOW
 
     def lambda_max(self, g: Array) -> float:
         """σ_max(g)/strength."""
-        largest = float(_singular_values(g).max(initial=0.0))
-        return strength_that_holds(largest, self.strength)
+        return strength_that_holds(_singular_values(g), self.strength)
 
 
 def _by_gram(matrix: Array, threshold: float) -> Array:

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from reshuffle.arrays import Array
+from reshuffle.cached import cached_property
 from reshuffle.capacity import check_room
 from reshuffle.errors import InputError, shown
-from reshuffle.penalties.base import ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, WithDual
 from reshuffle.penalties.inexact import COLD, Approximate
 from reshuffle.penalties.least_distance import FEASIBLE, RANK, least_move
 
@@ -24,7 +25,7 @@ class _Reduced(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Polyhedron(DualWithRidge, ByContent):
+class Polyhedron(WithDual, ByContent):
     """ψ(x) = 0 where Ax ≤ b and Cx = d, +inf elsewhere; its prox is the projection.
 
     The equations are eliminated once, by a singular value decomposition. The projection is then a least-distance
@@ -54,9 +55,6 @@ class Polyhedron(DualWithRidge, ByContent):
     b: Any = None
     C: Any = None
     d: Any = None
-    _known: dict[str, _Reduced] = field(init=False, repr=False, default_factory=dict)
-
-    strong_convexity = 0.0
 
     def __post_init__(self) -> None:
         if self.A is None and self.C is None:
@@ -116,7 +114,7 @@ class Polyhedron(DualWithRidge, ByContent):
         self._check_size(x.size)
         if not np.isfinite(x).all():
             return Approximate(x.copy(), COLD, np.inf)  # The run detects that its iterate diverged.
-        origin, basis, rows, limits = self._reduced()
+        origin, basis, rows, limits = self._reduced
         guess = start > 0 if start.shape == limits.shape else np.zeros(limits.shape, dtype=bool)
         w = basis.T @ (x.ravel() - origin)
         move = least_move(rows, limits - rows @ w, guess)
@@ -141,24 +139,21 @@ class Polyhedron(DualWithRidge, ByContent):
         if found.status == 2:
             raise InputError("Polyhedron is empty: no x has Ax ≤ b and Cx = d")
 
+    @cached_property
     def _reduced(self) -> _Reduced:
-        if "reduced" not in self._known:
-            size = self._columns()
-            origin, basis = np.zeros(size), np.eye(size)
-            if self.C is not None:
-                left, sigma, right = np.linalg.svd(self.C)
-                rank = int(np.count_nonzero(sigma > RANK * sigma[0]))
-                origin = right[:rank].T @ ((left[:, :rank].T @ self.d) / sigma[:rank])
-                basis = np.ascontiguousarray(right[rank:].T)
-            rows, limits = np.empty((0, basis.shape[1])), np.empty(0)
-            if self.A is not None:
-                rows, limits = self.A @ basis, self.b - self.A @ origin
-                norms = np.linalg.norm(rows, axis=1)
-                # The other rows do not depend on w.
-                kept = norms > RANK * np.linalg.norm(self.A, axis=1)
-                rows, limits = rows[kept] / norms[kept, None], limits[kept] / norms[kept]
-            self._known["reduced"] = _Reduced(origin, basis, rows, limits)
-        return self._known["reduced"]
+        size = self._columns()
+        origin, basis = np.zeros(size), np.eye(size)
+        if self.C is not None:
+            left, sigma, right = np.linalg.svd(self.C)
+            rank = int(np.count_nonzero(sigma > RANK * sigma[0]))
+            origin = right[:rank].T @ ((left[:, :rank].T @ self.d) / sigma[:rank])
+            basis = np.ascontiguousarray(right[rank:].T)
+        if self.A is None:
+            return _Reduced(origin, basis, np.empty((0, basis.shape[1])), np.empty(0))
+        rows, limits = self.A @ basis, self.b - self.A @ origin
+        norms = np.linalg.norm(rows, axis=1)
+        kept = norms > RANK * np.linalg.norm(self.A, axis=1)  # The other rows do not depend on w.
+        return _Reduced(origin, basis, rows[kept] / norms[kept, None], limits[kept] / norms[kept])
 
 
 def _numbers(name: str, given: Any) -> Array:

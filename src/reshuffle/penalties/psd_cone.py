@@ -8,14 +8,14 @@ import numpy as np
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.penalties.base import ByContent, DualWithRidge
+from reshuffle.penalties.base import ByContent, WithDual
 
 ROUNDING = 1e-12
 """Relative to the largest entry: how far rounding may move a projection from the cone."""
 
 
 @dataclass(frozen=True, eq=False)
-class PSDCone(DualWithRidge, ByContent):
+class PSDCone(WithDual, ByContent):
     """ψ(x) = 0 where x is a symmetric matrix without negative eigenvalues, +inf elsewhere.
 
     The prox takes the symmetric part and drops its negative eigenvalues, at the cost of a decomposition. x has
@@ -31,7 +31,6 @@ class PSDCone(DualWithRidge, ByContent):
            [0., 0.]])
     """
 
-    strong_convexity = 0.0
     homogeneous = True
 
     @classmethod

@@ -155,17 +155,16 @@ class Separable(ByContent):
     def _rests(self, g: Array, slack: float) -> Mask:
         """Whether -g_j is in ∂ψ_j(0), with l1·slack in place of l1."""
         if self._is_free:
-            within: Mask = np.abs(g) <= slack * np.asarray(self.l1)
-            return within
-        push = np.copysign(np.maximum(np.abs(g) - slack * np.asarray(self.l1), 0.0), -g)
-        low, high = np.asarray(self.lower), np.asarray(self.upper)
-        allowed = (low <= 0) & (high >= 0)
-        still = (push == 0) | ((push < 0) & (low == 0)) | ((push > 0) & (high == 0))
-        held: Mask = np.logical_and(allowed, still)
+            held: Mask = np.abs(g) <= slack * np.asarray(self.l1)
+        else:
+            held = np.equal(self._excess(np.zeros(1), g, slack), 0.0)
         return held
 
     def excess(self, x: Array, g: Array) -> Array:
-        push = np.copysign(np.maximum(np.abs(g) - self.l1, 0.0), -g)
+        return self._excess(x, g, 1.0)
+
+    def _excess(self, x: Array, g: Array, slack: float) -> Array:
+        push = np.copysign(np.maximum(np.abs(g) - slack * np.asarray(self.l1), 0.0), -g)
         low, high = np.asarray(self.lower), np.asarray(self.upper)
         blocked = ((push > 0) & (high <= 0)) | ((push < 0) & (low >= 0))
         beyond = np.where(blocked, 0.0, np.abs(push))

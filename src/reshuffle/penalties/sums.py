@@ -9,17 +9,16 @@ import numpy as np
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.penalties.abilities import ability, strong_convexity, weak_convexity
-from reshuffle.penalties.base import ByContent, DualWithRidge
+from reshuffle.penalties.balls import L2Ball
+from reshuffle.penalties.base import ByContent, WithDual
+from reshuffle.penalties.coordinatewise import L1
 from reshuffle.penalties.inexact import COLD, Approximate, approximate
-from reshuffle.penalties.l1 import L1
-from reshuffle.penalties.l2_ball import L2Ball
-from reshuffle.penalties.monotone import Monotone
-from reshuffle.penalties.separable import Separable
-from reshuffle.penalties.slope import SLOPE
+from reshuffle.penalties.ordered import SLOPE, Monotone
+from reshuffle.penalties.separable import NUMBERS, Separable
 
 
 @dataclass(frozen=True, eq=False)
-class Sum(DualWithRidge, ByContent):
+class Sum(WithDual, ByContent):
     """ψ(x) = first(x) + second(x), for pairs whose prox follows exactly from those of the two parts.
 
     The rules, either way round:
@@ -52,12 +51,7 @@ class Sum(DualWithRidge, ByContent):
     second: Any
 
     def __post_init__(self) -> None:
-        if self._rule() is None:
-            names = f"{type(self.first).__name__} + {type(self.second).__name__}"
-            raise InputError(
-                f"the prox of {names} does not follow from those of the two (see penalties.Sum for "
-                "the pairs where it does)"
-            )
+        self._rule()
 
     @classmethod
     def examples(cls, shape: tuple[int, ...]) -> list[Self]:
@@ -96,12 +90,12 @@ class Sum(DualWithRidge, ByContent):
         homogeneous, this is in s∂_{cε} ψ(q) too; p - q is a subgradient of the other at q, and so x - q - r one of both,
         with no larger gap as c ≤ 1.
         """
-        kind, inner, _ = self._parts()
+        kind, inner, _ = self._rule()
         known = kind in ("ridge", "radial") and ability(inner, "prox_from") is not None
         return self._approximate if known else None
 
     def _approximate(self, x: Array, step: float, start: Array, gap: float) -> Approximate:
-        kind, inner, outer = self._parts()
+        kind, inner, outer = self._rule()
         if kind == "separable":
             return Approximate((inner + outer).prox(x, step), COLD)
         if kind == "ridge":
@@ -111,13 +105,7 @@ class Sum(DualWithRidge, ByContent):
         found = approximate(inner, x, step, start, gap)
         return found._replace(point=outer.prox(found.point, step))
 
-    def _parts(self) -> tuple[str, Any, Any]:
-        rule = self._rule()
-        if rule is None:
-            raise InputError("the parts of a Sum must not be changed")
-        return rule
-
-    def _rule(self) -> tuple[str, Any, Any] | None:
+    def _rule(self) -> tuple[str, Any, Any]:
         """The rule that applies, and the parts in the order in which their proxes are taken."""
         for inner, outer in ((self.first, self.second), (self.second, self.first)):
             if isinstance(inner, Separable) and isinstance(outer, Separable):
@@ -128,22 +116,20 @@ class Sum(DualWithRidge, ByContent):
                 return "ordered", inner, outer
             if ability(inner, "homogeneous") and ability(outer, "radial"):
                 return "radial", inner, outer
-        return None
+        names = f"{type(self.first).__name__} + {type(self.second).__name__}"
+        raise InputError(
+            f"the prox of {names} does not follow from those of the two (see penalties.Sum for "
+            "the pairs where it does)"
+        )
 
 
 def _is_uniform(penalty: object) -> bool:
     """Whether the penalty is separable, and the same for all coordinates."""
-    return isinstance(penalty, Separable) and not any(
-        np.ndim(v) for v in (penalty.l1, penalty.l2, penalty.lower, penalty.upper)
-    )
+    return isinstance(penalty, Separable) and not any(np.ndim(getattr(penalty, n)) for n in NUMBERS)
 
 
 def _is_ridge(penalty: object) -> bool:
     """Whether the penalty is (l2/2)‖x‖² with one number l2, and nothing else."""
-    return (
-        isinstance(penalty, Separable)
-        and _is_uniform(penalty)
-        and penalty.l1 == 0
-        and penalty.lower == -np.inf
-        and penalty.upper == np.inf
-    )
+    if not isinstance(penalty, Separable) or not _is_uniform(penalty):
+        return False
+    return (penalty.l1, penalty.lower, penalty.upper) == (0.0, -np.inf, np.inf)

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class CheckFailed(AssertionError):
     """A property does not hold; the message names the part, the property and an example."""
 
 
-def run_checks(checks: Iterable[tuple[str, Callable[[], None] | None]]) -> list[str]:
-    """Run the checks one after the other and return the names of those that ran; a check of ``None`` does not apply."""
+def run_checks(subject: T, checks: Mapping[str, Callable[[T], None] | None]) -> list[str]:
+    """Run the checks of the subject and return the names of those that ran; a check of ``None`` does not apply."""
     made = []
-    for name, check in checks:
+    for name, check in checks.items():
         if check is not None:
-            check()
+            check(subject)
             made.append(name)
     return made

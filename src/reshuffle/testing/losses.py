@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ STEP = 1e-5
 NEAR = 1e-4
 """The relative error of a derivative that is accepted."""
 FAR = (-40.0, 40.0)
-"""Margins at which the square of a carelessly written exp overflows."""
+"""TriedLoss at which the square of a carelessly written exp overflows."""
 
 
 def check_loss(loss: Loss, y: object = None, *, seed: int = 0, trials: int = 200) -> list[str]:
@@ -57,39 +57,51 @@ def check_loss(loss: Loss, y: object = None, *, seed: int = 0, trials: int = 200
     rng = np.random.default_rng(seed)
     targets = np.asarray(loss.kind.sample(trials, rng) if y is None else y)
     if loss.vector:
-        return run_checks({"derivative": partial(_vector_slope, loss, targets, rng)}.items())
-    z = 3.0 * rng.standard_normal(targets.size)
-    pair = (z, targets)
-    checks = {
-        "derivative": partial(_derivative, loss, *pair),
-        "far": partial(_far, loss, targets),
-        "convex": partial(_convex, loss, *pair),
-        "curvature": partial(_curvature, loss, *pair) if loss.curvature < np.inf else None,
-        "second": partial(_second, loss, *pair) if loss.second is not None else None,
-        "conjugate": partial(_conjugate, loss, *pair) if loss.conjugate is not None else None,
-    }
-    return run_checks(checks.items())
+        z = rng.standard_normal((len(targets[:20]), *loss.kind.outputs(targets)))
+        return run_checks(TriedLoss(loss, z, targets[:20]), {"derivative": _vector_slope})
+    return run_checks(
+        TriedLoss(loss, 3.0 * rng.standard_normal(targets.size), targets),
+        {
+            "derivative": _derivative,
+            "far": _far,
+            "convex": _convex,
+            "curvature": _curvature if loss.curvature < np.inf else None,
+            "second": _second if loss.second is not None else None,
+            "conjugate": _conjugate if loss.conjugate is not None else None,
+        },
+    )
 
 
-def _at(loss: Loss, name: str, z: Array, y: Array) -> Array:
-    function = getattr(type(loss), name)
-    pairs = zip(np.ravel(z).tolist(), np.ravel(y).tolist(), strict=True)
-    return np.array([float(function(a, b, *loss.params)) for a, b in pairs])
+class TriedLoss(NamedTuple):
+    """A loss, and the margins and targets at which it is tried."""
+
+    loss: Loss
+    z: Array
+    y: Array
+
+    def values(self, name: str, z: Array, y: Array | None = None) -> Array:
+        """A function of the loss at these margins."""
+        function = getattr(type(self.loss), name)
+        pairs = zip(z.tolist(), np.ravel(self.y if y is None else y).tolist(), strict=True)
+        return np.array([float(function(a, b, *self.loss.params)) for a, b in pairs])
+
+    def pairs(self) -> tuple[Array, Array]:
+        """Pairs of margins, near to each other and far apart."""
+        rng, z = np.random.default_rng(1), self.z
+        return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
 
 
-def _slope(loss: Loss, name: str, z: Array, y: Array) -> Array:
-    return (_at(loss, name, z + STEP, y) - _at(loss, name, z - STEP, y)) / (2 * STEP)
-
-
-def _derivative(loss: Loss, z: Array, y: Array) -> None:
-    given, true = _at(loss, "derivative", z, y), _slope(loss, "value", z, y)
+def _derivative(tried: TriedLoss) -> None:
+    loss, z, y = tried
+    given = tried.values("derivative", z)
+    true = (tried.values("value", z + STEP) - tried.values("value", z - STEP)) / (2 * STEP)
     wrong = np.abs(given - true) > NEAR * (1.0 + np.abs(true))
     if not wrong.any():
         return
     of = f"derivative(z, y) of {loss!r}"
     clear = np.abs(true) > 1e-2
     ratio = given[clear] / true[clear]
-    in_y = (_at(loss, "value", z, y + STEP) - _at(loss, "value", z, y - STEP)) / (2 * STEP)
+    in_y = (tried.values("value", z, y + STEP) - tried.values("value", z, y - STEP)) / (2 * STEP)
     if clear.any() and np.allclose(ratio, -1.0, rtol=NEAR):
         if np.allclose(given, in_y, rtol=NEAR, atol=NEAR):
             raise CheckFailed(
@@ -111,12 +123,12 @@ def _derivative(loss: Loss, z: Array, y: Array) -> None:
     )
 
 
-def _far(loss: Loss, y: Array) -> None:
-    names = ("value", "derivative") if loss.curvature < np.inf else ()
-    for name in names:
+def _far(tried: TriedLoss) -> None:
+    loss = tried.loss
+    for name in ("value", "derivative") if loss.curvature < np.inf else ():
         for z in FAR:
             try:
-                found = _at(loss, name, np.full(y.size, z), y)
+                found = tried.values(name, np.full(tried.y.size, z))
             except (OverflowError, ValueError, ZeroDivisionError) as error:
                 raise CheckFailed(f"{name}(z, y) of {loss!r} fails at z = {z:g}: {error}") from None
             if not np.isfinite(found).all():
@@ -125,18 +137,13 @@ def _far(loss: Loss, y: Array) -> None:
                 )
 
 
-def _pairs(z: Array) -> tuple[Array, Array]:
-    """Pairs of margins, near to each other and far apart."""
-    rng = np.random.default_rng(1)
-    return z, z + np.where(np.arange(z.size) % 2, 1e-2, 1.0) * rng.standard_normal(z.size)
-
-
-def _convex(loss: Loss, z: Array, y: Array) -> None:
+def _convex(tried: TriedLoss) -> None:
+    loss, _, y = tried
     if not getattr(loss, "convex", True):
         return  # It says so itself, and the methods that need convexity refuse it.
-    a, b = _pairs(z)
+    a, b = tried.pairs()
     low, high = np.minimum(a, b), np.maximum(a, b)
-    fall = _at(loss, "derivative", low, y) - _at(loss, "derivative", high, y)
+    fall = tried.values("derivative", low) - tried.values("derivative", high)
     if (fall > 1e-9).any():
         k = int(np.argmax(fall))
         raise CheckFailed(
@@ -145,9 +152,10 @@ def _convex(loss: Loss, z: Array, y: Array) -> None:
         )
 
 
-def _curvature(loss: Loss, z: Array, y: Array) -> None:
-    a, b = _pairs(z)
-    rise = np.abs(_at(loss, "derivative", a, y) - _at(loss, "derivative", b, y))
+def _curvature(tried: TriedLoss) -> None:
+    loss, _, y = tried
+    a, b = tried.pairs()
+    rise = np.abs(tried.values("derivative", a) - tried.values("derivative", b))
     bend = rise / np.maximum(np.abs(a - b), 1e-12)
     k = int(np.argmax(bend))
     if bend[k] > float(loss.curvature) * (1.0 + 1e-6) + 1e-9:
@@ -157,10 +165,12 @@ def _curvature(loss: Loss, z: Array, y: Array) -> None:
         )
 
 
-def _second(loss: Loss, z: Array, y: Array) -> None:
-    given = _at(loss, "second", z, y)
-    left = (_at(loss, "derivative", z, y) - _at(loss, "derivative", z - STEP, y)) / STEP
-    right = (_at(loss, "derivative", z + STEP, y) - _at(loss, "derivative", z, y)) / STEP
+def _second(tried: TriedLoss) -> None:
+    loss, z, y = tried
+    slopes = tried.values("derivative", z)
+    given = tried.values("second", z)
+    left = (slopes - tried.values("derivative", z - STEP)) / STEP
+    right = (tried.values("derivative", z + STEP) - slopes) / STEP
     low, high = np.minimum(left, right), np.maximum(left, right)
     slack = 1e-3 * (1.0 + np.abs(high))
     wrong = given < low - slack
@@ -175,9 +185,10 @@ def _second(loss: Loss, z: Array, y: Array) -> None:
         )
 
 
-def _conjugate(loss: Loss, z: Array, y: Array) -> None:
-    slopes, values = _at(loss, "derivative", z, y), _at(loss, "value", z, y)
-    given, true = _at(loss, "conjugate", slopes, y), slopes * z - values
+def _conjugate(tried: TriedLoss) -> None:
+    loss, z, y = tried
+    slopes = tried.values("derivative", z)
+    given, true = tried.values("conjugate", slopes), slopes * z - tried.values("value", z)
     of = f"conjugate(s, y) of {loss!r}"
     size = 1.0 + np.abs(true)
     k = int(np.argmax(np.abs(given - true) / size))
@@ -192,11 +203,10 @@ def _conjugate(loss: Loss, z: Array, y: Array) -> None:
         )
 
 
-def _vector_slope(loss: Loss, y: Array, rng: np.random.Generator) -> None:
+def _vector_slope(tried: TriedLoss) -> None:
     """∇l by central differences, one output after the other; derivative overwrites z."""
-    outputs = loss.kind.outputs(y)
-    for target in y[:20]:
-        z = rng.standard_normal(outputs)
+    loss = tried.loss
+    for z, target in zip(tried.z, tried.y, strict=True):
         given = z.copy()
         type(loss).derivative(given, target, *loss.params)
         for k in range(z.size):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,17 +61,30 @@ def check_method(
             f"{name} diverges with its own step: {error}. Is a gradient added where it should be subtracted, or summed where it "
             "should be averaged?"
         ) from None
-    checks = {
-        "run": partial(_run, solver, problem, result, name),
-        "trace": partial(_trace, problem, result, name),
-        "repeat": partial(_repeat, solver, problem, result, name),
-        "resume": partial(_resume, solver, problem, result, name),
-        "minimiser": partial(_minimiser, solver, problem, name, accuracy),
-    }
-    return run_checks(checks.items())
+    return run_checks(
+        TriedSolver(solver, problem, result, name, accuracy),
+        {
+            "run": _run,
+            "trace": _trace,
+            "repeat": _repeat,
+            "resume": _resume,
+            "minimiser": _minimiser,
+        },
+    )
 
 
-def _run(solver: Solver, problem: Problem, result: Result, name: str) -> None:
+class TriedSolver(NamedTuple):
+    """A solver, its problem, and a run of it."""
+
+    solver: Solver
+    problem: Problem
+    result: Result
+    name: str
+    accuracy: float
+
+
+def _run(tried: TriedSolver) -> None:
+    solver, problem, result, name, _ = tried
     if result.x.shape != problem.shape or not np.isfinite(result.x).all():
         raise CheckFailed(
             f"{name} must return finite numbers of shape {problem.shape}, got {result.x}"
@@ -101,7 +113,8 @@ def _run(solver: Solver, problem: Problem, result: Result, name: str) -> None:
         raise CheckFailed(f"{name} changes the x_0 that it is given: copy it first")
 
 
-def _trace(problem: Problem, result: Result, name: str) -> None:
+def _trace(tried: TriedSolver) -> None:
+    _, problem, result, name, _ = tried
     said, true = result.trace.last()["objective"], problem.objective(result.x)
     if not np.isclose(said, true, rtol=1e-9, atol=1e-12):
         raise CheckFailed(
@@ -118,17 +131,18 @@ def _trace(problem: Problem, result: Result, name: str) -> None:
         )
 
 
-def _repeat(solver: Solver, problem: Problem, result: Result, name: str) -> None:
+def _repeat(tried: TriedSolver) -> None:
     with held_warnings():
-        again = solver.solve(problem)
-    if not np.array_equal(again.x, result.x):
+        again = tried.solver.solve(tried.problem)
+    if not np.array_equal(again.x, tried.result.x):
         raise CheckFailed(
-            f"{name} gives a different result when it is run again with the same seed: draw random numbers from self.random(epoch) or "
+            f"{tried.name} gives a different result when it is run again with the same seed: draw random numbers from self.random(epoch) or "
             "self.reshuffled(epoch) alone, and keep nothing outside the state"
         )
 
 
-def _resume(solver: Solver, problem: Problem, result: Result, name: str) -> None:
+def _resume(tried: TriedSolver) -> None:
+    solver, problem, result, name, _ = tried
     half = max(1, solver.limit // 2)
     horizon = getattr(getattr(solver, "step", None), "needs_horizon", False)
     if half == solver.limit or horizon:
@@ -143,40 +157,38 @@ def _resume(solver: Solver, problem: Problem, result: Result, name: str) -> None
         )
 
 
-def _minimiser(solver: Solver, problem: Problem, name: str, accuracy: float) -> None:
+def _minimiser(tried: TriedSolver) -> None:
     """Check that P(x) - P* becomes small: after the solver's own epochs, after more of them, or with shorter steps."""
+    solver, problem, _, name, accuracy = tried
     best, x0 = _minimum(problem, 1.0), np.full(problem.shape, 0.5)
     start, least = problem.objective(x0), problem.objective(best)
-    left, x, tried = 1.0, x0, ""
+    x, reached = x0, ""
     for words, run in _runs(solver, problem):
         with held_warnings():
             x = run.solve(problem, x0).x
         left = (problem.objective(x) - least) / (start - least)
         if left <= accuracy:
             return
-        tried += f", {left:.2g} after {run.limit:,} epochs{words}"
+        reached += f", {left:.2g} after {run.limit:,} epochs{words}"
     raise CheckFailed(
-        f"{name} does not reach the minimiser. Of P(x_0) - P* there remains{tried[1:]}{_where(problem, x, x0, best)}"
+        f"{name} does not reach the minimiser. Of P(x_0) - P* there remains{reached[1:]}{_where(problem, x, x0, best)}"
     )
 
 
 def _runs(solver: Solver, problem: Problem) -> Iterator[tuple[str, Solver]]:
     """The solver itself, with more epochs, and with shorter steps (constant steps only come near the minimiser)."""
-    yield "", replace(solver, eval_every=solver.limit)
-    for factor in (LONGER, 0 if not hasattr(solver, "step") else LONGER * SHORTER):
-        if not factor:
-            continue
-        limit = factor * solver.limit
-        run = replace(solver, **{solver.counted: limit, "eval_every": limit})
-        if factor == LONGER:
-            yield "", run
-            continue
+
+    def lasting(limit: int, **more: Any) -> Solver:
+        return replace(solver, **{solver.counted: limit, "eval_every": limit, **more})
+
+    yield "", lasting(solver.limit)
+    yield "", lasting(LONGER * solver.limit)
+    if hasattr(solver, "step"):
         method = solver.bind(problem)
-        step = method.schedule(0) / SHORTER
+        step = float(method.schedule(0) / SHORTER)
         method.close()
-        any_solver: Any = run  # A solver with a step, which the base class does not have.
-        shorter = replace(any_solver, step=float(step))
-        yield f" with the step {step:.2g}, {SHORTER} times shorter", shorter
+        words = f" with the step {step:.2g}, {SHORTER} times shorter"
+        yield words, lasting(LONGER * SHORTER * solver.limit, step=step)
 
 
 def _where(problem: Problem, x: Array, x0: Array, best: Array) -> str:
@@ -184,20 +196,16 @@ def _where(problem: Problem, x: Array, x0: Array, best: Array) -> str:
     if np.linalg.norm(x - x0) < 0.3 * np.linalg.norm(best - x0):
         return ". It has hardly moved from its start: its step is too short for these epochs"
     n = problem.n
+    short = f"f + ψ/n (n = {n}): the prox is taken with a step n times too short; after a pass of n steps γ it has the step γ·n"
+    long = f"f + n·ψ (n = {n}): the prox is taken with a step n times too long; after a single step γ it has the step γ"
     others = {
         "f alone: the prox of the penalty is missing": 0.0,
-        f"f + ψ/n (n = {n}): the prox is taken with a step n times too short; after a pass of n steps γ it has the step γ·n": 1.0
-        / n,
-        f"f + n·ψ (n = {n}): the prox is taken with a step n times too long; after a single step γ it has the step γ": float(
-            n
-        ),
+        short: 1.0 / n,
+        long: float(n),
         "f + 2ψ: the penalty counts twice": 2.0,
         "f + ψ/2: the penalty counts half": 0.5,
     }
-    away = {
-        words: float(np.linalg.norm(x - _minimum(problem, factor)))
-        for words, factor in others.items()
-    }
+    away = {w: float(np.linalg.norm(x - _minimum(problem, t))) for w, t in others.items()}
     words, nearest = min(away.items(), key=lambda item: item[1])
     if nearest < 0.2 * np.linalg.norm(x - best):
         return f". It is at the minimiser of {words}"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from reshuffle.arrays import Array
 from reshuffle.objective import check_penalty as check_parts
 from reshuffle.penalties import ability, strong_convexity, weak_convexity
-from reshuffle.penalties.abilities import Able, Penalty, as_able
+from reshuffle.penalties.abilities import as_able
 from reshuffle.testing.failure import CheckFailed, run_checks
-from reshuffle.testing.prox import STEPS, brief, check_prox
+from reshuffle.testing.prox import STEPS, TriedPenalty, brief, check_prox
 
 
 def check_penalty(
@@ -63,27 +60,21 @@ def check_penalty(
     size = (shape,) if isinstance(shape, int) else tuple(shape)
     rng = np.random.default_rng(seed)
     points = [10.0 ** rng.uniform(-1.5, 1.0) * rng.standard_normal(size) for _ in range(trials)]
-    name = type(penalty).__name__
-    checks = {
-        "same": partial(_same, penalty, name, points),
-        "prox": partial(check_prox, penalty, name, points, rng, tol),
-        "convex": partial(_convex, penalty, name, points, tol),
-        "conjugate": _if(
-            penalty, "conjugate", partial(_conjugate, as_able(penalty), name, points, size, tol)
-        ),
-        "lambda_max": _if(
-            penalty, "lambda_max", partial(_lambda_max, as_able(penalty), name, points)
-        ),
-    }
-    return run_checks(checks.items())
+    return run_checks(
+        TriedPenalty(as_able(penalty), type(penalty).__name__, points, rng, tol),
+        {
+            "same": _same,
+            "prox": check_prox,
+            "convex": _convex,
+            "conjugate": _conjugate if ability(penalty, "conjugate") else None,
+            "lambda_max": _lambda_max if ability(penalty, "lambda_max") else None,
+        },
+    )
 
 
-def _if(penalty: Penalty, name: str, check: Callable[[], None]) -> Callable[[], None] | None:
-    return check if ability(penalty, name) is not None else None
-
-
-def _same(penalty: Penalty, name: str, points: list[Array]) -> None:
-    for x in points[:3]:
+def _same(tried: TriedPenalty) -> None:
+    penalty, name = tried.penalty, tried.name
+    for x in tried.points[:3]:
         given = x.copy()
         first = np.array(penalty.prox(given, 0.7))
         if not np.array_equal(given, x):
@@ -104,7 +95,8 @@ def _same(penalty: Penalty, name: str, points: list[Array]) -> None:
             )
 
 
-def _convex(penalty: Penalty, name: str, points: list[Array], tol: float) -> None:
+def _convex(tried: TriedPenalty) -> None:
+    penalty, name, points, _, tol = tried
     mu, rho = strong_convexity(penalty), weak_convexity(penalty)
     feasible = [np.array(penalty.prox(x, STEPS[0] if rho == 0 else 0.3 / rho)) for x in points]
     for x, y in pairwise(feasible):
@@ -123,11 +115,10 @@ def _convex(penalty: Penalty, name: str, points: list[Array], tol: float) -> Non
             )
 
 
-def _conjugate(
-    penalty: Able, name: str, points: list[Array], size: tuple[int, ...], tol: float
-) -> None:
+def _conjugate(tried: TriedPenalty) -> None:
+    penalty, name, points, _, tol = tried
     for ridge in (0.0, 0.5):
-        if not penalty.has_dual(size, ridge):
+        if not penalty.has_dual(points[0].shape, ridge):
             continue
         feasible = [np.array(penalty.prox(x, 1.0)) for x in points]
         for z, y in zip(points, feasible[1:], strict=False):
@@ -141,26 +132,24 @@ def _conjugate(
                 raise CheckFailed(
                     f"{of} is infinite at dual_scale(g)·g, where it must be finite: {brief(scale * g)}"
                 )
-            for point, value in (
-                (x, psi),
-                (y, penalty.value(y) + 0.5 * ridge * float(np.vdot(y, y))),
-            ):
+            at_y = penalty.value(y) + 0.5 * ridge * float(np.vdot(y, y))
+            for point, value in ((x, psi), (y, at_y)):
                 product = scale * float(np.vdot(g, point))
                 if value + there < product - tol * (1.0 + abs(product) + abs(value)):
                     raise CheckFailed(
                         f"{of} is too small: ψ(x) + ψ*(g) = {value + there:.6g} < ⟨g, x⟩ = {product:.6g} at x = {brief(point)}, "
                         f"g = {brief(scale * g)}. Gaps that are computed by it would prove what is not so"
                     )
-            if scale > 1.0 - 1e-9 and psi + there > float(np.vdot(g, x)) + 1e-5 * (
-                1.0 + abs(psi) + abs(there)
-            ):
+            slack = 1e-5 * (1.0 + abs(psi) + abs(there))
+            if scale > 1.0 - 1e-9 and psi + there > float(np.vdot(g, x)) + slack:
                 raise CheckFailed(
                     f"{of} is too large: for x = prox(z, 1) and g = z - x, ψ(x) + ψ*(g) = {psi + there:.6g} should be "
                     f"⟨g, x⟩ = {float(np.vdot(g, x)):.6g}"
                 )
 
 
-def _lambda_max(penalty: Able, name: str, points: list[Array]) -> None:
+def _lambda_max(tried: TriedPenalty) -> None:
+    penalty, name, points, *_ = tried
     if weak_convexity(penalty) > 0:  # Above λ_max zero is stationary, but it need not be the prox.
         return
     for g in points:

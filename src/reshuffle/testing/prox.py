@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.penalties import Penalty, weak_convexity
+from reshuffle.penalties import Able, Penalty, weak_convexity
 from reshuffle.testing.failure import CheckFailed
 
 STEPS = (0.3, 1.0, 2.7)
 """Steps at which the prox is tried: 1, at which a forgotten step does not show, and two others."""
-MISTAKES: dict[str, Callable[[float], float]] = {
-    "forgot its step: it is the prox at step = 1 whatever step it is given. Multiply the strength of the penalty by step": lambda step: (
-        1.0
-    ),
-    "divides by its step: it is the prox at 1/step. Multiply the strength of the penalty by step instead": lambda step: (
-        1.0 / step
-    ),
-    "takes its step twice: it is the prox at step². Multiply the strength by step once": lambda step: (
-        step**2
-    ),
-    "shrinks twice as much as value(x) asks for: it is the prox at 2·step. Is there a factor ½ in value, or is it missing in the prox?": lambda step: (
-        2.0 * step
-    ),
-    "shrinks half as much as value(x) asks for: it is the prox at step/2. Is there a factor ½ in the prox, or is it missing in value?": lambda step: (
-        0.5 * step
-    ),
-    "does nothing: it returns x": lambda step: 0.0,
+MISTAKES: dict[tuple[float, int], str] = {
+    (1.0, 0): "forgot its step: it is the prox at step = 1 whatever step it is given. "
+    "Multiply the strength of the penalty by step",
+    (1.0, -1): "divides by its step: it is the prox at 1/step. "
+    "Multiply the strength of the penalty by step instead",
+    (1.0, 2): "takes its step twice: it is the prox at step². Multiply the strength by step once",
+    (2.0, 1): "shrinks twice as much as value(x) asks for: it is the prox at 2·step. "
+    "Is there a factor ½ in value, or is it missing in the prox?",
+    (0.5, 1): "shrinks half as much as value(x) asks for: it is the prox at step/2. "
+    "Is there a factor ½ in the prox, or is it missing in value?",
+    (0.0, 1): "does nothing: it returns x",
 }
-"""Common mistakes in a prox, and for each the step at which the returned point would be right."""
+"""Common mistakes in a prox, each under the (factor, power) with which the point would be right for factor·step^power."""
+
+
+class TriedPenalty(NamedTuple):
+    """A penalty, and where it is tried."""
+
+    penalty: Able
+    name: str
+    points: list[Array]
+    rng: np.random.Generator
+    tol: float
 
 
 class Trial(NamedTuple):
@@ -42,18 +46,18 @@ class Trial(NamedTuple):
     p: Array
 
 
-def check_prox(
-    penalty: Penalty, name: str, points: list[Array], rng: np.random.Generator, tol: float
-) -> None:
+def check_prox(tried: TriedPenalty) -> None:
     """Check that p = prox(x, step) has the lowest Φ(u) = step·ψ(u) + ‖u - x‖²/2 among many points; else raise ``CheckFailed``."""
-    made = [
-        Trial(x, step, np.array(penalty.prox(x, step))) for x in points for step in _steps(penalty)
-    ]
+    penalty, name, points, rng, tol = tried
+    rho = weak_convexity(penalty)
+    # For a weakly convex ψ, steps at which Φ is convex.
+    steps = [step if rho == 0 else 0.3 * step / rho for step in STEPS]
+    made = [Trial(x, step, np.array(penalty.prox(x, step))) for x in points for step in steps]
     rivals = [list(_rivals(penalty, trial, rng)) for trial in made]
-    worst = _worst(penalty, made, rivals, lambda step: step, tol)
+    worst = _worst(penalty, made, rivals, (1.0, 1), tol)
     if worst is None:
         return
-    for words, effective in MISTAKES.items():
+    for effective, words in MISTAKES.items():
         if _worst(penalty, made, rivals, effective, tol) is None:
             raise CheckFailed(f"prox(x, step) of {name} {words}")
     trial, u, better = worst
@@ -63,24 +67,11 @@ def check_prox(
     )
 
 
-def _steps(penalty: Penalty) -> list[float]:
-    """The steps to try; for a weakly convex ψ, steps at which Φ is convex."""
-    rho = weak_convexity(penalty)
-    return [step if rho == 0 else 0.3 * step / rho for step in STEPS]
-
-
 def _rivals(penalty: Penalty, trial: Trial, rng: np.random.Generator) -> Iterator[Array]:
     """Points that might be lower: near p, on the way to x and to zero, and proxes of other points, which are feasible."""
     x, step, p = trial
-    yield from (
-        x,
-        np.zeros_like(x),
-        0.5 * (x + p),
-        1.1 * p,
-        0.9 * p,
-        p + 0.1 * (x - p),
-        p - 0.1 * (x - p),
-    )
+    yield from (x, np.zeros_like(x), 0.5 * (x + p), 1.1 * p, 0.9 * p)
+    yield from (p + 0.1 * (x - p), p - 0.1 * (x - p))
     for scale in (1e-3, 1e-2, 0.1, 1.0):
         move = scale * (1e-3 + np.abs(p).max()) * rng.standard_normal(x.shape)
         yield p + move
@@ -96,14 +87,14 @@ def _worst(
     penalty: Penalty,
     made: list[Trial],
     rivals: list[list[Array]],
-    effective: Callable[[float], float],
+    effective: tuple[float, int],
     tol: float,
 ) -> tuple[Trial, Array, float] | None:
     """The rival that is lowest compared with the prox, if the difference exceeds rounding."""
-    rho = weak_convexity(penalty)
+    rho, (factor, power) = weak_convexity(penalty), effective
     worst: tuple[Trial, Array, float] | None = None
     for trial, others in zip(made, rivals, strict=True):
-        t = effective(trial.step)
+        t = factor * trial.step**power
         at_p = _phi(penalty, trial.p, trial.x, t)
         for u in others:
             there = _phi(penalty, u, trial.x, t)
@@ -122,6 +113,5 @@ def _phi(penalty: Penalty, u: Array, x: Array, step: float) -> float:
 
 def brief(x: object) -> str:
     """An array, shortened for a message."""
-    return np.array2string(np.asarray(x), precision=3, threshold=6, separator=", ").replace(
-        "\n", ""
-    )
+    shown = np.array2string(np.asarray(x), precision=3, threshold=6, separator=", ")
+    return shown.replace("\n", "")

@@ -1,65 +1,31 @@
 """The paper's theory, executable: constants, shuffling radius, bounds, complexities, steps."""
 
-from reshuffle.theory.bounds import (
-    decreasing_bound,
-    decreasing_steps,
-    fed_bound,
-    fed_heterogeneous_bound,
-    fed_homogeneous_bound,
-    proxrr_f_bound,
-    proxrr_psi_bound,
-    proxsgd_bound,
-    recursion_bound,
-)
-from reshuffle.theory.clients import ClientConstants, client_constants
-from reshuffle.theory.complexity import (
-    Overtaking,
-    overtaking,
-    proxrr_f_complexity,
-    proxrr_f_step,
-    proxrr_psi_complexity,
-    proxrr_psi_step,
-    proxsgd_cheaper,
-    proxsgd_complexity,
-    proxsgd_step,
-)
-from reshuffle.theory.constants import Constants, constants, solve
-from reshuffle.theory.prediction import Prediction, predictions
-from reshuffle.theory.radius import (
-    RadiusEstimate,
-    shuffling_radius,
-    shuffling_radius_bound,
-    shuffling_radius_estimate,
-)
-
-__all__ = [
-    "ClientConstants",
-    "Constants",
-    "Overtaking",
-    "Prediction",
-    "RadiusEstimate",
-    "client_constants",
-    "constants",
-    "decreasing_bound",
-    "decreasing_steps",
-    "fed_bound",
-    "fed_heterogeneous_bound",
-    "fed_homogeneous_bound",
-    "overtaking",
-    "predictions",
-    "proxrr_f_bound",
-    "proxrr_f_complexity",
-    "proxrr_f_step",
-    "proxrr_psi_bound",
-    "proxrr_psi_complexity",
-    "proxrr_psi_step",
-    "proxsgd_bound",
-    "proxsgd_cheaper",
-    "proxsgd_complexity",
-    "proxsgd_step",
-    "recursion_bound",
-    "shuffling_radius",
-    "shuffling_radius_bound",
-    "shuffling_radius_estimate",
-    "solve",
-]
+from reshuffle.theory.bounds import decreasing_bound as decreasing_bound
+from reshuffle.theory.bounds import decreasing_steps as decreasing_steps
+from reshuffle.theory.bounds import fed_bound as fed_bound
+from reshuffle.theory.bounds import fed_heterogeneous_bound as fed_heterogeneous_bound
+from reshuffle.theory.bounds import fed_homogeneous_bound as fed_homogeneous_bound
+from reshuffle.theory.bounds import proxrr_f_bound as proxrr_f_bound
+from reshuffle.theory.bounds import proxrr_psi_bound as proxrr_psi_bound
+from reshuffle.theory.bounds import proxsgd_bound as proxsgd_bound
+from reshuffle.theory.bounds import recursion_bound as recursion_bound
+from reshuffle.theory.clients import ClientConstants as ClientConstants
+from reshuffle.theory.clients import client_constants as client_constants
+from reshuffle.theory.complexity import Overtaking as Overtaking
+from reshuffle.theory.complexity import overtaking as overtaking
+from reshuffle.theory.complexity import proxrr_f_complexity as proxrr_f_complexity
+from reshuffle.theory.complexity import proxrr_f_step as proxrr_f_step
+from reshuffle.theory.complexity import proxrr_psi_complexity as proxrr_psi_complexity
+from reshuffle.theory.complexity import proxrr_psi_step as proxrr_psi_step
+from reshuffle.theory.complexity import proxsgd_cheaper as proxsgd_cheaper
+from reshuffle.theory.complexity import proxsgd_complexity as proxsgd_complexity
+from reshuffle.theory.complexity import proxsgd_step as proxsgd_step
+from reshuffle.theory.constants import Constants as Constants
+from reshuffle.theory.constants import constants as constants
+from reshuffle.theory.constants import solve as solve
+from reshuffle.theory.prediction import Prediction as Prediction
+from reshuffle.theory.prediction import predictions as predictions
+from reshuffle.theory.radius import RadiusEstimate as RadiusEstimate
+from reshuffle.theory.radius import shuffling_radius as shuffling_radius
+from reshuffle.theory.radius import shuffling_radius_bound as shuffling_radius_bound
+from reshuffle.theory.radius import shuffling_radius_estimate as shuffling_radius_estimate

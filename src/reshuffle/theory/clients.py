@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
-from reshuffle.penalties.abilities import check_convex
+from reshuffle.penalties.abilities import check_convex, strong_convexity
 from reshuffle.theory.components import components
 from reshuffle.validation import check_start
 
@@ -96,7 +96,7 @@ def client_constants(
         sigma_sq=np.maximum(squares - means, 0.0),
         L_max=max(client.smoothness.L_max for client in clients),
         mu_f=min(client.ridge for client in clients) if whole else 0.0,
-        mu_R=float(getattr(first.penalty, "strong_convexity", 0.0)) if whole else 0.0,
+        mu_R=strong_convexity(first.penalty) if whole else 0.0,
         r0=float(np.sum((check_start(x0, first.shape) - point) ** 2)),
         x_star=point,
     )

@@ -10,6 +10,7 @@ provided that the step is the one for ε. ProxRR takes K/n prox evaluations, Pro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import Literal
@@ -20,11 +21,14 @@ from reshuffle.theory.constants import Constants
 from reshuffle.theory.radius import shuffling_radius_bound
 from reshuffle.validation import check_positive
 
+Formula = Callable[[Constants, float, float | None], float]
+"""A function of the constants, of ε, and of σ_rad² if it is known."""
+
 
 def proxrr_f_step(c: Constants, eps: float, radius: float | None = None) -> float:
     """f_i strongly convex: γ = min{1/L_max, √(εμ)/(√2·σ_rad)}."""
     mu, sigma = _checked("each f_i", c.mu_f, eps), _sigma_rad(c, radius)
-    return min(1.0 / c.L_max, sqrt(eps * mu) / (sqrt(2.0) * sigma) if sigma > 0 else inf)
+    return min(1.0 / c.L_max, _ratio(sqrt(eps * mu), sqrt(2.0) * sigma))
 
 
 def proxrr_psi_step(c: Constants, eps: float, radius: float | None = None) -> float:
@@ -39,14 +43,13 @@ def proxrr_psi_step(c: Constants, eps: float, radius: float | None = None) -> fl
     True
     """
     mu, sigma = _checked("ψ", c.mu_psi, eps), _sigma_rad(c, radius)
-    return min(1.0 / c.L_max, sqrt(eps * mu) / sigma if sigma > 0 else inf)
+    return min(1.0 / c.L_max, _ratio(sqrt(eps * mu), sigma))
 
 
 def proxsgd_step(c: Constants, eps: float) -> float:
     """f or ψ strongly convex: γ = min{1/(2L_max), εμ/(4σ*²)} (the paper has σ* for σ*²)."""
     mu = _checked("f or ψ", max(c.mu_f, c.mu_psi), eps)
-    noise = 4.0 * c.sigma_star_sq
-    return min(0.5 / c.L_max, eps * mu / noise if noise > 0 else inf)
+    return min(0.5 / c.L_max, _ratio(eps * mu, 4.0 * c.sigma_star_sq))
 
 
 def proxrr_f_complexity(c: Constants, eps: float, radius: float | None = None) -> float:
@@ -136,6 +139,17 @@ def proxsgd_cheaper(
     larger = (b + root) / (2.0 * a)
     smaller = 2.0 * d / (b + root)  # The other root, computed without cancellation.
     return _accuracy(larger), _accuracy(max(smaller, 0.0))
+
+
+def rr_formulas(c: Constants) -> tuple[Formula, Formula]:
+    """The step and the complexity of ProxRR by the theorem that is used: that for f where μ_f ≥ μ_ψ, else that for ψ."""
+    if c.mu_f >= c.mu_psi:
+        return proxrr_f_step, proxrr_f_complexity
+    return proxrr_psi_step, proxrr_psi_complexity
+
+
+def _ratio(numerator: float, noise: float) -> float:
+    return numerator / noise if noise > 0 else inf
 
 
 def _accuracy(u: float) -> float:

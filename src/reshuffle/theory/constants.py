@@ -10,7 +10,7 @@ from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import copies
-from reshuffle.penalties.abilities import check_convex
+from reshuffle.penalties.abilities import check_convex, strong_convexity
 from reshuffle.solvers.fista import FISTA, stationary
 from reshuffle.theory.components import components
 from reshuffle.trace import Result
@@ -91,7 +91,7 @@ def constants(
         L_max=float(individual.max()),
         L_f=smoothness.L_f,
         mu_f=ridge if whole else 0.0,
-        mu_psi=float(getattr(problem.penalty, "strong_convexity", 0.0)) if whole else 0.0,
+        mu_psi=strong_convexity(problem.penalty) if whole else 0.0,
         sigma_star_sq=max(float(mean @ norms) - gradient_sq, 0.0),
         grad_norm=float(np.sqrt(gradient_sq)),
         r0=float(np.sum((check_start(x0, problem.shape) - x_star) ** 2)),

@@ -8,14 +8,7 @@ from math import ceil
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.theory.bounds import decreasing_bound
-from reshuffle.theory.complexity import (
-    proxrr_f_complexity,
-    proxrr_f_step,
-    proxrr_psi_complexity,
-    proxrr_psi_step,
-    proxsgd_complexity,
-    proxsgd_step,
-)
+from reshuffle.theory.complexity import proxsgd_complexity, proxsgd_step, rr_formulas
 from reshuffle.theory.constants import Constants, constants
 from reshuffle.theory.radius import RadiusEstimate, shuffling_radius_estimate
 
@@ -62,10 +55,9 @@ def predictions(
 
 
 def _proxrr(method: str, c: Constants, eps: float, radius: float | None) -> Prediction:
-    f = c.mu_f >= c.mu_psi
-    step = (proxrr_f_step if f else proxrr_psi_step)(c, eps, radius)
-    epochs = ceil((proxrr_f_complexity if f else proxrr_psi_complexity)(c, eps, radius) / c.n)
-    return Prediction(method, step, epochs * c.n, epochs, epochs, 1.5 * eps)
+    step, complexity = rr_formulas(c)
+    epochs = ceil(complexity(c, eps, radius) / c.n)
+    return Prediction(method, step(c, eps, radius), epochs * c.n, epochs, epochs, 1.5 * eps)
 
 
 def _decreasing(c: Constants, eps: float) -> Prediction:
@@ -83,13 +75,11 @@ def _decreasing(c: Constants, eps: float) -> Prediction:
 
 def _measure(problem: FiniteSum, c: Constants, eps: float, permutations: int) -> RadiusEstimate:
     """σ_rad² at the step that it implies or at the step that its bound implies, whichever is larger."""
-    f = c.mu_f >= c.mu_psi
-    tuned = proxrr_f_step if f else proxrr_psi_step
-    estimates = []
-    radius = None
-    for _ in range(2):
+    tuned, _ = rr_formulas(c)
+
+    def at(radius: float | None) -> RadiusEstimate:
         step = tuned(c, eps, radius)
-        found = shuffling_radius_estimate(problem, c.x_star, step, permutations=permutations)
-        estimates.append(found)
-        radius = found.high
-    return max(estimates, key=lambda estimate: estimate.high)
+        return shuffling_radius_estimate(problem, c.x_star, step, permutations=permutations)
+
+    by_bound = at(None)
+    return max(by_bound, at(by_bound.high), key=lambda estimate: estimate.high)

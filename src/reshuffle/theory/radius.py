@@ -48,9 +48,7 @@ def shuffling_radius(problem: FiniteSum, x_star: object, step: float) -> float:
     functions = components(problem, x_star)
     gradients = functions.gradients()
     sums, sets = np.zeros(n + 1), np.zeros(n + 1)
-    for mask in range(
-        1, 2**n - 1
-    ):  # This leaves out the empty set (i = 0) and the whole set (i = n).
+    for mask in range(1, 2**n - 1):  # without the empty set (i = 0) and the whole set (i = n)
         inside = (mask >> np.arange(n)) & 1 == 1
         moved = x_star - step * gradients[inside].sum(axis=0).reshape(problem.shape)
         sums[inside.sum()] += functions.divergences(moved)[~inside].mean()

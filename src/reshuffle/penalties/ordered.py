@@ -1,3 +1,5 @@
+"""Penalties of the order of coordinates, whose proxes are isotonic regressions."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,15 +13,51 @@ from reshuffle.errors import InputError, shown
 from reshuffle.penalties.base import (
     FAR_BELOW,
     ByContent,
+    WithDual,
     as_numbers,
     check_non_negative,
     check_strength,
-    conjugate_with_ridge,
+    check_weights,
 )
 
 
 @dataclass(frozen=True, eq=False)
-class SLOPE(ByContent):
+class Monotone(WithDual, ByContent):
+    """ψ(x) = 0 where x_1 ≤ x_2 ≤ … (or ≥, where ``decreasing``), +inf elsewhere.
+
+    The prox is isotonic regression. In a matrix unknown each column is monotone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> rs.penalties.Monotone().prox(np.array([1.0, 4.0, 2.0, 5.0]), step=1.0)
+    array([1., 3., 3., 5.])
+    """
+
+    decreasing: bool = False
+
+    homogeneous = True
+    comonotone = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.decreasing, (bool, np.bool_)):
+            raise InputError(f"decreasing must be True or False, got {shown(self.decreasing)}")
+
+    example_arguments = ((), (True,))
+
+    def value(self, x: Array) -> float:
+        steps = np.diff(x, axis=0)
+        return 0.0 if np.all(steps <= 0 if self.decreasing else steps >= 0) else np.inf
+
+    def prox(self, x: Array, step: float) -> Array:
+        columns = x.reshape(len(x), -1).T
+        fitted = [_isotonic(c, increasing=not self.decreasing) for c in columns]
+        return np.ascontiguousarray(np.array(fitted).T).reshape(x.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class SLOPE(WithDual, ByContent):
     """ψ(x) = strength · Σ_j w_j·``|x|_(j)``, with ``|x|_(1) ≥ |x|_(2) ≥ …`` the sorted magnitudes (OWL).
 
     With weights that do not increase it is a norm: coordinates of nearly equal effect get the same magnitude.
@@ -45,7 +83,6 @@ class SLOPE(ByContent):
     strength: float
     weights: Sequence[float] | Array
 
-    strong_convexity = 0.0
     homogeneous = True
 
     def __post_init__(self) -> None:
@@ -63,11 +100,9 @@ class SLOPE(ByContent):
         return float(self._bounds(x) @ _falling(x))
 
     def prox(self, x: Array, step: float) -> Array:
-        from scipy.optimize import isotonic_regression
-
         magnitudes = np.abs(x.ravel())
         order = np.argsort(-magnitudes, kind="stable")
-        fallen = isotonic_regression(magnitudes[order] - step * self._bounds(x), increasing=False).x
+        fallen = _isotonic(magnitudes[order] - step * self._bounds(x), increasing=False)
         shrunk = np.empty(x.size)
         shrunk[order] = np.maximum(fallen, 0.0)
         return np.copysign(shrunk, x.ravel()).reshape(x.shape)
@@ -77,15 +112,10 @@ class SLOPE(ByContent):
     def has_dual(self, shape: tuple[int, ...], ridge: float = 0.0) -> bool:
         return ridge > 0 or (self.strength > 0 and self.weights[0] > 0)
 
-    def conjugate(self, g: Array, ridge: float = 0.0) -> float:
-        """0 where the k largest magnitudes of g add up to at most k weights, for every k; else +inf."""
-        if ridge > 0:
-            return conjugate_with_ridge(self, g, ridge)
-        return 0.0 if self.dual_scale(g) == 1.0 else np.inf
-
-    def dual_scale(self, g: Array, ridge: float = 0.0) -> float:
+    def own_scale(self, g: Array) -> float:
+        """g is feasible where its k largest magnitudes add up to at most the k largest weights, for every k."""
         sums, bounds = np.cumsum(_falling(g)), np.cumsum(self._bounds(g))
-        if ridge > 0 or np.all(sums <= bounds):
+        if np.all(sums <= bounds):
             return 1.0
         beyond = sums > bounds
         return float((bounds[beyond] / sums[beyond]).min() * FAR_BELOW)
@@ -99,15 +129,16 @@ class SLOPE(ByContent):
             return float(np.max(sums / bounds))
 
     def _bounds(self, x: Array) -> Array:
-        weights = np.asarray(self.weights, dtype=np.float64)
-        if weights.size != x.size:
-            raise InputError(
-                f"weights must hold {x.size} numbers, one per coordinate of x, got {weights.size}"
-            )
-        return self.strength * weights
+        return self.strength * check_weights(self.weights, x.size, "coordinate of x")
 
 
 def _falling(x: Array) -> Array:
     """The magnitudes in decreasing order."""
     ordered: Array = np.sort(np.abs(x), axis=None)[::-1]
     return ordered
+
+
+def _isotonic(x: Array, increasing: bool) -> Array:
+    from scipy.optimize import isotonic_regression
+
+    return np.asarray(isotonic_regression(x, increasing=increasing).x)
