@@ -4,7 +4,7 @@ from reshuffle.estimators.classifier import RRClassifier as RRClassifier
 from reshuffle.estimators.classifier_cv import RRClassifierCV as RRClassifierCV
 from reshuffle.estimators.cox import RRCox as RRCox
 from reshuffle.estimators.cox_cv import RRCoxCV as RRCoxCV
-from reshuffle.estimators.cox_paths import cox_path as cox_path
+from reshuffle.estimators.cox_cv import cox_path as cox_path
 from reshuffle.estimators.federation import from_federation as from_federation
 from reshuffle.estimators.folds import TimeFolds as TimeFolds
 from reshuffle.estimators.model_file import load as load

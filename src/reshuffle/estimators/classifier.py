@@ -8,10 +8,8 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.base import LinearEstimator
-from reshuffle.estimators.classes import LinearClassifier, targets_of
-from reshuffle.estimators.inputs import Prepared
+from reshuffle.estimators.classes import LinearClassifier, weigh
 from reshuffle.estimators.loss_names import loss_of_classes
-from reshuffle.estimators.weights import weigh
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -102,13 +100,11 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         self.classes_ = named
         codes = inputs.known_labels(self, y, named)
         inputs.check_length(X, codes)
-        given = inputs.weights_of(sample_weight, X.shape[0])
         if self.class_weight == "balanced":
             raise InputError(
                 'class_weight="balanced" needs all rows at once: give partial_fit a dict of weights'
             )
-        weights = weigh(given, self.class_weight, named, codes)
-        y, outputs = targets_of(codes, named.size)
+        weights = weigh(sample_weight, self.class_weight, named, codes)
         loss = loss_of_classes(self.loss, named.size)
         offsets = inputs.offsets_of(offset, None, X.shape[0], loss)
-        return self._advance(Prepared(X, y, loss, weights, outputs, codes, offsets))
+        return self._advance(self.with_targets(X, codes, loss, weights, offsets))

@@ -11,6 +11,7 @@ from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.inputs import Prepared
 from reshuffle.estimators.outcome import Fitted, ended, endless
 from reshuffle.estimators.solver_names import TIGHT, seed_of
+from reshuffle.estimators.summary import feature_names
 from reshuffle.inference import Inference
 from reshuffle.inference.after_selection import debiased, halves
 from reshuffle.inference.likelihoods import is_likelihood
@@ -64,27 +65,26 @@ def inference_of(
         covariance = "robust"
     data = data_of(model)
     origin, data = data.origin, data._replace(origin=0.0)  # The table is about the whole intercept.
-    problem = data.problem(model.penalty_, model.fit_intercept)
-    x, names = model.solution().reshape(problem.shape), names_of(model)
+    problem = data.problem(model.penalty_)
+    x, names = model.solution().reshape(problem.shape), feature_names(model)
     if origin:
         x[problem.features :] += origin
     l2 = ridge_of(problem.penalty, problem.features, len(problem.shape))
-    if method is None and l2 is None:
+    if l2 is None and method is None:
         raise InputError(
             f"the intervals of a fit with {problem.penalty!r} are not valid as they stand: the penalty shrinks coefficients to zero or "
             "bounds them, and the distribution of what is left is not normal. Take method='split' (half of the rows "
             "choose features, the other half gives intervals), method='debiased' (the debiased lasso), or fit without a penalty"
         )
-    if method is not None and l2 is not None:
+    if l2 is None:
+        if method == "split":
+            return by_splitting(model, data, covariance, level)
+        return by_debiasing(problem, x, names, covariance, level)
+    if method is not None:
         raise InputError(
             f"method={method!r} is for fits with an ℓ1 penalty, and this one has {problem.penalty!r}: leave method out"
         )
-    if method == "split":
-        return by_splitting(model, data, covariance, level)
-    if method == "debiased":
-        return by_debiasing(problem, x, names, covariance, level)
-    strengths = np.zeros(problem.features) if l2 is None else l2
-    return plain_table(problem, x, strengths, names, covariance, level, model)
+    return plain_table(problem, x, l2, names, covariance, level, model)
 
 
 def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
@@ -135,12 +135,6 @@ def _is_none(penalty: Penalty) -> bool:
     return each is not None and bool(each.free.all())
 
 
-def names_of(model: Linear) -> list[str]:
-    """The names of the features, or x0, x1, …"""
-    d = model.n_features_in_
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])]
-
-
 def plain_table(
     problem: Problem,
     x: Array,
@@ -166,11 +160,11 @@ def plain_table(
     return Inference(every, x, found, level, df, MODEL, TRUE)
 
 
-def inference_of_cox(model: Linear, covariance: object, level: float) -> Inference:
+def inference_of_cox(model: Fitted, covariance: object, level: float) -> Inference:
     """The table of a fitted model of proportional hazards."""
     check_level(level)
     check_choice("covariance", covariance, COVARIANCES)
-    problem, x, names = kept_of(model, "problem_"), model.coef_, names_of(model)
+    problem, x, names = kept_of(model, "problem_"), model.coef_, feature_names(model)
     l2 = ridge_of(problem.penalty, problem.features, 1)
     if l2 is None:
         raise InputError(
@@ -228,15 +222,15 @@ def contrasts(
 def by_splitting(model: Linear, data: Prepared, covariance: str | None, level: float) -> Inference:
     """Half of the rows choose the features, and the other half gives their intervals."""
     first, second = halves(data.y.shape[0], seed_of(model.random_state))
-    names = names_of(model)
+    names = feature_names(model)
     with held_warnings():
-        chooser = data.take(first).problem(model.penalty_, model.fit_intercept)
+        chooser = data.take(first).problem(model.penalty_)
         chosen = ExactProxRR(tol=1e-9).solve(chooser).x[: chooser.features]
     used = chosen != 0.0 if chosen.ndim == 1 else np.any(chosen != 0.0, axis=1)
     kept = np.flatnonzero(used).astype(np.uint32)
     if not kept.size:
         raise InputError("the first half of the rows chooses no feature: there is nothing to infer")
-    problem = data.take(second).problem(Zero(), model.fit_intercept).columns(kept)
+    problem = data.take(second).problem(Zero()).columns(kept)
     with held_warnings():
         result = ExactProxRR(tol=TIGHT).solve(problem)
     if not result.reached or endless(result.message):

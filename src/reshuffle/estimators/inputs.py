@@ -42,42 +42,35 @@ class Prepared(NamedTuple):
     """The shape of one margin."""
     codes: AnyArray | None
     """For each row the number of its class; None for a regression."""
+    fit_intercept: bool
     offsets: AnyArray | None = None
     """Known parts of the margins, with the logarithms of exposures."""
     origin: float = 0.0
     """A fixed part of the intercept: it is added to all margins, and to the fitted intercept."""
 
-    def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
+    def problem(self, penalty: Penalty) -> Problem:
         """The mean loss of these rows plus ψ."""
         return Problem(
-            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept,
-            offset=self._known,
+            self.X, self.y, self.loss, penalty, 0.0, self.weights,
+            fit_intercept=self.fit_intercept, offset=self._known,
         )  # fmt: skip
 
-    def on_card(
-        self, penalty: Penalty, fit_intercept: bool, device: Device | str | None
-    ) -> DeviceProblem:
+    def on_card(self, penalty: Penalty, device: Device | str | None) -> DeviceProblem:
         """``problem`` for rows that lie on a graphics card and stay there."""
-        where = None if isinstance(device, str) else device
         return DeviceProblem(
-            self.X, np.asarray(self.y, np.float64), self.loss, penalty, 0.0, self.weights, fit_intercept, self._known,
-            device=where,
+            self.X, np.asarray(self.y, np.float64), self.loss, penalty, 0.0, self.weights,
+            self.fit_intercept, self._known, device=None if isinstance(device, str) else device,
         )  # fmt: skip
 
     @property
     def _known(self) -> AnyArray | None:
         if not self.origin:
             return self.offsets
-        whole: AnyArray = self.origin + (np.zeros(len(self.y)) if self.offsets is None else self.offsets)  # fmt: skip
-        return whole
+        return self.origin + (np.zeros(len(self.y)) if self.offsets is None else self.offsets)
 
     def take(self, rows: AnyArray) -> Prepared:
-        some = {
-            name: value[rows]
-            for name, value in self._asdict().items()
-            if name in ("X", "y", "weights", "codes", "offsets") and value is not None
-        }
-        return self._replace(**some)
+        each = ((name, getattr(self, name)) for name in ("X", "y", "weights", "codes", "offsets"))
+        return self._replace(**{name: value[rows] for name, value in each if value is not None})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,8 +79,6 @@ class Prepared(NamedTuple):
 
 def offsets_of(offset: object, exposure: object, n: int, loss: Loss) -> Array | None:
     """offset + log(exposure), one number per row; None if neither is given."""
-    if offset is None and exposure is None:
-        return None
     found = check_offsets(plain(offset), plain(exposure), n, loss)
     return found if found.size else None
 
@@ -100,12 +91,12 @@ def origin_of(loss: Loss, y: AnyArray, weights: Array | None, offsets: Array | N
     """
     if not loss.log_link or np.ndim(y) != 1 or (weights is not None and len(weights) != len(y)):
         return 0.0
-    whole = np.exp(offsets - np.max(offsets)) if offsets is not None else np.ones(len(y))
+    offsets = np.zeros(len(y)) if offsets is None else offsets
     weights = np.ones(len(y)) if weights is None else weights
-    total, of = float(np.dot(weights, y)), float(np.dot(weights, whole))
+    far = float(np.max(offsets))
+    total, of = float(np.dot(weights, y)), float(np.dot(weights, np.exp(offsets - far)))
     if not (0 < total < np.inf and 0 < of < np.inf):
         return 0.0
-    far = 0.0 if offsets is None else float(np.max(offsets))
     return float(np.log(total) - np.log(of) - far - 1.0)
 
 
@@ -121,30 +112,16 @@ def design(estimator: Any, X: Any, *, reset: bool) -> DataMatrix:
     A model made by the command knows how its features come from the columns of a table, and takes tables of raw
     rows. An array that has this form already is used directly: scikit-learn's own check would take longer than the solver.
     """
-    if reset:
-        for of_file in (
-            "encoding_",
-            "log_target_",
-            "shifted_by_",
-        ):  # These attributes belong to the data of an earlier fit.
-            if of_file in vars(estimator):
-                delattr(estimator, of_file)
+    if reset:  # These attributes belong to the data of an earlier fit.
+        forget(estimator, "encoding_", "log_target_", "shifted_by_")
     check_card("X", X)
     if is_on_card(X):
-        there: DataMatrix = _on_card(estimator, X, reset)
-        return there
+        return _on_card(estimator, X, reset)
     X = here(X)
     if not reset and hasattr(getattr(estimator, "encoding_", None), "transform"):
         return estimator.encoding_.transform(X) if is_table(X) else _encoded(estimator, X)
     if isinstance(X, Shards):
-        if reset:
-            estimator.n_features_in_ = X.shape[1]
-            if hasattr(estimator, "feature_names_in_"):
-                del estimator.feature_names_in_
-        if X.shape[1] != estimator.n_features_in_:
-            raise InputError(
-                f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
-            )
+        _count(estimator, X, reset)
         return X
     if _plain(X) and not hasattr(estimator, "feature_names_in_"):
         if reset:
@@ -170,7 +147,25 @@ def design(estimator: Any, X: Any, *, reset: bool) -> DataMatrix:
         ) from None
 
 
-def _on_card(estimator: Any, X: Any, reset: bool) -> Any:
+def forget(model: object, *names: str) -> None:
+    """Delete these attributes of a model, where it has them."""
+    for name in names:
+        if name in vars(model):
+            delattr(model, name)
+
+
+def _count(estimator: Any, X: Any, reset: bool) -> None:
+    """Record the number of columns, which have no names, or compare it."""
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+        forget(estimator, "feature_names_in_")
+    if X.shape[1] != estimator.n_features_in_:
+        raise InputError(
+            f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
+        )
+
+
+def _on_card(estimator: Any, X: Any, reset: bool) -> DataMatrix:
     """Rows that stay on a graphics card; their numbers are checked there."""
     if reset and not getattr(estimator, "fits_on_card", False):
         raise InputError(
@@ -178,15 +173,9 @@ def _on_card(estimator: Any, X: Any, reset: bool) -> Any:
         )
     if len(X.shape) != 2:
         raise InputError(f"X must have two dimensions, got shape {tuple(X.shape)}")
-    if reset:
-        estimator.n_features_in_ = int(X.shape[1])
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-    if X.shape[1] != estimator.n_features_in_:
-        raise InputError(
-            f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
-        )
-    return X if is_foreign(X) else X.tocsr()  # a sparse matrix of CuPy of any format
+    _count(estimator, X, reset)
+    found: DataMatrix = X if is_foreign(X) else X.tocsr()  # a sparse matrix of CuPy of any format
+    return found
 
 
 def _encoded(estimator: Any, X: Any) -> DataMatrix:
@@ -220,16 +209,16 @@ def _in_order(X: Any) -> DataMatrix:
 def _texts(X: object) -> str:
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         named = zip(X.columns, X.dtypes, strict=False)
-        found = [repr(name) for name, kind in named if not _numeric(kind)]
+        found = [repr(name) for name, kind in named if not _holds(kind, "is_numeric", "iufb")]
         if found:
             return f"the columns {', '.join(found[:5])}{' and others' if len(found) > 5 else ''}"
     return "some of its columns"
 
 
-def _numeric(kind: object) -> bool:
-    """Whether a column of this dtype holds numbers, in pandas and in polars."""
-    own = getattr(kind, "is_numeric", None)
-    return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "iufb"
+def _holds(dtype: object, asked: str, letters: str) -> bool:
+    """Whether a column of this dtype holds such values: polars is asked by a method, pandas by the kind of the dtype."""
+    own = getattr(dtype, asked, None)
+    return bool(own()) if callable(own) else getattr(dtype, "kind", "O") in letters
 
 
 def _example(y: object) -> str:
@@ -252,18 +241,12 @@ def _refuse_columns(X: object) -> None:
     if twice:
         raise InputError(f"X must have columns of different names, got {twice[0]} twice or more")
     named = zip(X.columns, X.dtypes, strict=True)
-    dates = [repr(name) for name, kind in named if _temporal(kind)]
+    dates = [repr(name) for name, kind in named if _holds(kind, "is_temporal", "mM")]
     if dates:
         raise InputError(
             f"X must hold numbers, got dates or times in the column {dates[0]}: "
             "say in which unit, as numbers"
         )
-
-
-def _temporal(kind: object) -> bool:
-    """Whether a column of this dtype holds dates or times, in pandas and in polars."""
-    own = getattr(kind, "is_temporal", None)
-    return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "mM"
 
 
 def _refuse_masks(name: str, given: object) -> None:

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from reshuffle.estimators.classifier import RRClassifier
-from reshuffle.estimators.column_penalties import by_columns
+from reshuffle.estimators.classifier_cv import RRClassifierCV
 from reshuffle.estimators.loss_names import OF_NUMBERS
-from reshuffle.estimators.paths import Path, path_of, strengths_of, unit_penalty, walk
-from reshuffle.estimators.regressor import RRRegressor
-from reshuffle.estimators.solver_names import (
-    ALONG_A_PATH,
-    check_on_device,
-    seed_of,
-    solver_of,
-    tol_of,
-)
+from reshuffle.estimators.paths import Path, path_of, walk
+from reshuffle.estimators.regressor_cv import RRRegressorCV
+from reshuffle.estimators.solver_names import seed_of
 from reshuffle.losses.names import split_name
 
 
@@ -60,17 +54,22 @@ def rr_path(
     of_numbers = (
         split_name(loss)[0] in OF_NUMBERS if isinstance(loss, str) else loss.targets in kinds
     )
-    model: RRClassifier | RRRegressor
-    if of_numbers:
-        model = RRRegressor(loss=loss, fit_intercept=fit_intercept)
-    else:
-        model = RRClassifier(loss=loss, fit_intercept=fit_intercept, class_weight=class_weight)
+    kind: Any = partial(RRClassifierCV, class_weight=class_weight)
+    model = (RRRegressorCV if of_numbers else kind)(
+        loss=loss,
+        penalty=penalty,
+        l1_ratio=l1_ratio,
+        lambdas=lambdas,
+        smallest=smallest,
+        penalty_factors=penalty_factors,
+        positive=positive,
+        fit_intercept=fit_intercept,
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        device=device,
+    )
     data = model.prepared(X, y, sample_weight, offset, exposure)
-    unit = unit_penalty(by_columns(penalty, model), l1_ratio, penalty_factors, positive, data.shape)
-    problem = data.problem(unit, fit_intercept)
-    tol = tol_of(tol, solver, problem, ALONG_A_PATH, device)
-    method = solver_of(solver, tol, max_iter, seed_of(random_state), traced=False, device=device)
-    check_on_device(method, problem)
-    strengths = strengths_of(problem, lambdas, smallest)
-    results = walk(problem, strengths, method, "rr_path")
-    return path_of(results, strengths, method, model, model.attributes_of)
+    problem, method = model.begin(data, seed_of(random_state))
+    results = walk(problem, model.lambdas_, method, "rr_path")
+    return path_of(results, model.lambdas_, method, model)

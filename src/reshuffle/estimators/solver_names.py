@@ -113,12 +113,6 @@ def solver_of(
     return given
 
 
-def check_on_device(solver: FittingSolver, problem: Problem) -> None:
-    """Refuse a problem that a graphics card cannot take, or a card that is not there, before any work."""
-    if getattr(solver, "device", None) is not None:
-        solver.check_problem(problem)
-
-
 def seed_of(random_state: Any) -> int:
     """The seed: an integer itself, a number drawn from a ``RandomState`` or ``Generator``, or a fresh one for ``None``."""
     if random_state is None:

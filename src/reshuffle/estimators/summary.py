@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import scipy.sparse as sp
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 from reshuffle.estimators.loss_names import loss_words
-from reshuffle.estimators.outcome import ended, endless
+from reshuffle.estimators.outcome import Fitted, ended, endless
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -46,12 +45,18 @@ def summary_of(model: Linear, largest: int, names: object = None) -> str:
     if hasattr(model, "classes_"):
         lines["classes"] = _short(", ".join(map(str, model.classes_)))
     text = [f"{name:<13}{line}" for name, line in lines.items()]
-    known = getattr(model, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
+    known = feature_names(model)
     if names is not None:
         known = names_of(names)
         if len(known) != coef.shape[1]:
             raise InputError(f"names must be {coef.shape[1]}, one per feature, got {len(known)}")
     return "\n".join([*text, *_largest(known, coef, largest)])
+
+
+def feature_names(model: Fitted) -> list[str]:
+    """The names of the features that a model was fitted to, or x0, x1, …"""
+    d = model.n_features_in_
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])]
 
 
 def names_of(names: Any) -> list[str]:
@@ -95,11 +100,11 @@ def _penalty(penalty: object) -> str:
     return repr(penalty).replace(f"groups={groups!r}", f"{count:,} group{'s' * (count != 1)}")
 
 
-def _largest(names: Sequence[str], coef: Array, count: int) -> list[str]:
+def _largest(names: list[str], coef: Array, count: int) -> list[str]:
     """A line per feature: its name and its coefficients."""
     sizes = np.abs(coef).max(axis=0)
     order = [j for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
-    known = {j: _short(_printable(str(names[j])), LONGEST) for j in order}
+    known = {j: _short(_printable(names[j]), LONGEST) for j in order}
     width = max(map(len, known.values()), default=0)
     return [
         f"  {name:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])
