@@ -17,7 +17,7 @@ from sklearn.metrics import check_scoring
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings
-from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
+from reshuffle.estimators.folds import Fold, Paired, folds_of, paired, standard_error
 from reshuffle.estimators.inputs import Prepared, check_flags, forget
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import Fitted, certificate_of
@@ -191,9 +191,7 @@ def chosen(losses: Array) -> tuple[int, int]:
     """
     means = losses.mean(axis=1)
     best = int(np.argmin(means))
-    folds = losses.shape[1]
-    error = losses[best].std(ddof=1) / np.sqrt(folds) if folds > 1 else 0.0
-    return best, int(np.argmax(means <= means[best] + error))
+    return best, int(np.argmax(means <= means[best] + standard_error(losses[best])))
 
 
 def in_threads(

@@ -173,16 +173,24 @@ def readable(value: float, digits: int = 3) -> str:
     return f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
+def standard_error(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The standard error of the mean over the folds, which are the last axis; zero for a single fold."""
+    folds = losses.shape[-1]
+    if folds == 1:
+        return np.zeros(losses.shape[:-1])
+    return np.asarray(losses.std(axis=-1, ddof=1) / np.sqrt(folds))
+
+
 def paired(losses: NDArray[np.float64], k: int, best: int) -> Paired:
     """Row k of a table of losses (λ's by folds, from the largest λ down) against row ``best``."""
-    apart = losses[k] - losses[best]
-    folds = apart.size
-    error = float(apart.std(ddof=1) / np.sqrt(folds)) if folds > 1 else np.inf
-    times = float(student.ppf(LEVEL, folds - 1)) if folds > 1 else np.inf
-    mean = float(apart.mean())
-    bound = 0.0 if k == best else mean + times * error
     gain = float(losses[0].mean() - losses[best].mean())
-    return Paired(mean, 0.0 if k == best else error, bound, gain)
+    if k == best:
+        return Paired(0.0, 0.0, 0.0, gain)
+    apart, folds = losses[k] - losses[best], losses.shape[1]
+    mean, error, times = float(apart.mean()), np.inf, np.inf
+    if folds > 1:
+        error, times = float(standard_error(apart)), float(student.ppf(LEVEL, folds - 1))
+    return Paired(mean, error, mean + times * error, gain)
 
 
 def _checked(groups: object, n: int) -> AnyArray | None:

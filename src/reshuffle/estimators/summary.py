@@ -100,11 +100,15 @@ def _penalty(penalty: object) -> str:
     return repr(penalty).replace(f"groups={groups!r}", f"{count:,} group{'s' * (count != 1)}")
 
 
+def by_size(coef: Array, count: int) -> list[int]:
+    """The features with the largest coefficients, as many as this where there are so many that are not zero."""
+    sizes = np.abs(coef).max(axis=0)
+    return [int(j) for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
+
+
 def _largest(names: list[str], coef: Array, count: int) -> list[str]:
     """A line per feature: its name and its coefficients."""
-    sizes = np.abs(coef).max(axis=0)
-    order = [j for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
-    known = {j: _short(_printable(names[j]), LONGEST) for j in order}
+    known = {j: _short(_printable(names[j]), LONGEST) for j in by_size(coef, count)}
     width = max(map(len, known.values()), default=0)
     return [
         f"  {name:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle import plotting
-from reshuffle.arrays import AnyArray, Array
+from reshuffle.arrays import AnyArray, Array, Mask
 from reshuffle.errors import extra
 from reshuffle.report.html import Markup, safe
 from reshuffle.trace import Trace
@@ -76,24 +76,25 @@ def convergence(
     known = trace[measure] if measure in trace else np.full(epochs.size, np.nan)
 
     def draw(ax: Axes, values: Array, name: str, line: float) -> None:
-        good = np.isfinite(values) & (values > 0)
-        ax.plot(epochs[good], values[good], color=ACCENT, lw=1.8, marker="o", ms=3)
+        _course(ax, epochs, values, np.isfinite(values) & (values > 0))
         if line > 0:
             ax.axhline(line, color=SOFT, lw=1.0, ls="--")
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _labelled(ax, counted, name)
+        labelled(ax, counted, name)
 
     if np.count_nonzero(above > 0) > 1:
         picture = drawn(lambda ax: draw(ax, above, "P(x) above its lowest", 0.0), "objective")
-        yield (
-            picture,
-            "The objective, mean loss plus penalty: how far above the lowest value of the run.",
-        )
+        said = "The objective, mean loss plus penalty: how far above the lowest value of the run."
+        yield picture, said
     if np.count_nonzero(np.isfinite(known) & (known > 0)) > 1:
         picture = drawn(lambda ax: draw(ax, known, measure.replace("_", " "), tol), "certificate")
         dashed = "; dashed: the requested accuracy" if tol > 0 else ""
         yield picture, f"The certificate: how far from the minimum at most{dashed}."
+
+
+def _course(ax: Axes, at: AnyArray, values: Array, known: Mask) -> None:
+    ax.plot(at[known], values[known], color=ACCENT, lw=1.8, marker="o", ms=3)
 
 
 def by_site(names: list[str], values: list[float], overall: float | None, label: str) -> Markup:
@@ -115,9 +116,8 @@ def by_rounds(rounds: AnyArray, values: Array, label: str) -> Markup:
     """A number as it was after some of the rounds."""
 
     def draw(ax: Axes) -> None:
-        known = np.isfinite(values)
-        ax.plot(rounds[known], values[known], color=ACCENT, lw=1.8, marker="o", ms=3)
-        _labelled(ax, "rounds", label)
+        _course(ax, rounds, values, np.isfinite(values))
+        labelled(ax, "rounds", label)
 
     return drawn(draw, "held out by rounds")
 
@@ -130,7 +130,7 @@ def calibration(said: Array, found: Array, counts: Array) -> Markup:
         error = np.sqrt(np.maximum(found * (1 - found), 0.0) / np.maximum(counts, 1))
         ax.errorbar(said, found, yerr=error, color=ACCENT, marker="o", ms=4, lw=1.5, elinewidth=1.0)
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-        _labelled(ax, "predicted probability", "how often it was so")
+        labelled(ax, "predicted probability", "how often it was so")
 
     return drawn(draw, "calibration")
 
@@ -143,7 +143,7 @@ def cloud(predicted: AnyArray, true: AnyArray) -> Markup:
         ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
         ax.plot(ends, ends, color=LINE, lw=1.5)
         ax.plot(predicted[some], true[some], ".", color=ACCENT, ms=4, alpha=0.6)
-        _labelled(ax, "predicted", "true")
+        labelled(ax, "predicted", "true")
 
     return drawn(draw, "predictions")
 
@@ -155,12 +155,13 @@ def residuals(values: Array) -> Markup:
         low, high = np.quantile(values, [0.005, 0.995])
         ax.hist(np.clip(values, low, high), bins=30, color=ACCENT)
         ax.axvline(0.0, color=SOFT, lw=1.0)
-        _labelled(ax, "true − predicted", "rows")
+        labelled(ax, "true − predicted", "rows")
 
     return drawn(draw, "residuals")
 
 
-def _labelled(ax: Axes, across: str, up: str) -> None:
+def labelled(ax: Axes, across: str, up: str) -> None:
+    """Name both axes, and draw the grid."""
     ax.set_xlabel(across)
     ax.set_ylabel(up)
     ax.grid(alpha=1.0, lw=0.6)
