@@ -23,7 +23,6 @@ from reshuffle.estimators.loss_names import (
     mean_of,
     takes_more_classes,
 )
-from reshuffle.losses import Loss
 from reshuffle.validation import check_weights
 
 
@@ -44,13 +43,17 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         sample_weight: object,
         offset: object = None,
         exposure: object = None,
+        named: AnyArray | None = None,
+        reset: bool = True,
     ) -> Prepared:
-        """Check the data, convert them for a problem, and record the classes."""
-        X = inputs.design(self, X, reset=True)
-        classes, codes = inputs.labels(self, y)
+        """Check the data, convert them for a problem, and record the classes: the labels of y, or those ``named``."""
+        X = inputs.design(self, X, reset=reset)
+        classes, codes = (
+            inputs.labels(self, y) if named is None else inputs.known_labels(self, y, named)
+        )
         inputs.check_length(X, codes)
         weights = weigh(sample_weight, self.class_weight, classes, codes)
-        kept = _rows_of_classes(classes, codes, weights)
+        kept = _rows_of_classes(classes, codes, weights) if named is None else None
         if kept is not None and weights is not None:
             there, codes = np.unique(codes[kept], return_inverse=True)
             X, classes, weights = X[kept], classes[there], weights[kept]
@@ -63,14 +66,7 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         self.classes_ = classes
         offsets = inputs.offsets_of(offset, exposure, len(codes if kept is None else kept), loss)
         offsets = offsets if offsets is None or kept is None else offsets[kept]
-        return self.with_targets(X, codes, loss, weights, offsets)
-
-    def with_targets(
-        self, X: Any, codes: AnyArray, loss: Loss, weights: AnyArray | None, offsets: Array | None
-    ) -> Prepared:
-        """The data for a problem, from the number of each row's class among ``classes_``."""
-        count = self.classes_.size
-        y, outputs = (2.0 * codes - 1.0, ()) if count == 2 else (codes, (count,))
+        y, outputs = (codes, (classes.size,)) if classes.size > 2 else (2.0 * codes - 1.0, ())
         return Prepared(X, y, loss, weights, outputs, codes, self.fit_intercept, offsets)
 
     def attributes_of(self, x: Array) -> dict[str, AnyArray]:

@@ -8,8 +8,7 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.base import LinearEstimator
-from reshuffle.estimators.classes import LinearClassifier, weigh
-from reshuffle.estimators.loss_names import loss_of_classes
+from reshuffle.estimators.classes import LinearClassifier
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -86,7 +85,6 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         The first call names all ``classes``. Steps shrink over the calls as ``SampleStream`` says.
         """
         first = not hasattr(self, "coef_")
-        X = inputs.design(self, X, reset=first)
         if first and classes is None:
             raise InputError("classes must be given in the first call of partial_fit, got None")
         named = self.classes_ if classes is None else inputs.labels(self, classes)[0]
@@ -97,14 +95,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
                 f"classes must stay {self.classes_.tolist()}, got {named.tolist()}: "
                 "use a fresh estimator for others"
             )
-        self.classes_ = named
-        codes = inputs.known_labels(self, y, named)
-        inputs.check_length(X, codes)
         if self.class_weight == "balanced":
             raise InputError(
                 'class_weight="balanced" needs all rows at once: give partial_fit a dict of weights'
             )
-        weights = weigh(sample_weight, self.class_weight, named, codes)
-        loss = loss_of_classes(self.loss, named.size)
-        offsets = inputs.offsets_of(offset, None, X.shape[0], loss)
-        return self._advance(self.with_targets(X, codes, loss, weights, offsets))
+        return self._advance(self.prepared(X, y, sample_weight, offset, named=named, reset=first))

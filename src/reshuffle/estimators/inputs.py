@@ -264,7 +264,6 @@ def numbers(estimator: object, y: Any) -> NDArray[np.float64]:
     y = here(y)
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
         _require(estimator, y)
-        _refuse_masks("y", y)
         if np.asarray(y).dtype.kind in "mM":
             raise InputError(
                 "y must hold numbers, got dates or times: say in which unit, as numbers"
@@ -291,7 +290,6 @@ def labels(estimator: object, y: Any) -> tuple[AnyArray, NDArray[np.int64]]:
     y = here(y)
     if not (type(y) is np.ndarray and y.ndim == 1):
         _require(estimator, y)
-        _refuse_masks("y", y)
         y = column_or_1d(_array_of(y), warn=True)
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():  # in scikit-learn's words
@@ -322,8 +320,10 @@ def _array_of(y: object) -> AnyArray:
     return found
 
 
-def known_labels(estimator: object, y: object, classes: AnyArray) -> NDArray[np.int64]:
-    """For each row the number of its class among ``classes``."""
+def known_labels(
+    estimator: object, y: object, classes: AnyArray
+) -> tuple[AnyArray, NDArray[np.int64]]:
+    """These classes, and for each row the number of its class among them."""
     here, codes = labels(estimator, y)
     places = np.searchsorted(classes, here)
     places[places == classes.size] = 0
@@ -332,7 +332,7 @@ def known_labels(estimator: object, y: object, classes: AnyArray) -> NDArray[np.
         raise InputError(
             f"y must hold the classes given at first, {classes.tolist()}, got {strange.tolist()}"
         )
-    return np.asarray(places[codes])
+    return classes, places[codes]
 
 
 def check_length(X: DataMatrix, y: AnyArray) -> None:
@@ -358,10 +358,12 @@ def weights_of(sample_weight: object, n: int) -> AnyArray | None:
 
 
 def _require(estimator: object, y: object) -> None:
+    """Check that targets are given, and none of them masked."""
     if y is None:
         raise InputError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+    _refuse_masks("y", y)
 
 
 def check_level(name: str, value: object) -> None:

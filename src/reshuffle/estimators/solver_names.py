@@ -22,12 +22,10 @@ from reshuffle.validation import check_positive
 class FittingSolver(Protocol):
     """The attributes of a solver that estimators and paths use; it may be a user's own."""
 
-    @property
-    def tol(self) -> float: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def limit(self) -> int: ...
+    tol: float
+    epochs: int
+    limit: int
+
     def check_problem(self, problem: Objective, /) -> None: ...
     def solve(self, problem: Objective, x0: Array, /) -> Result: ...
 
@@ -94,14 +92,12 @@ def solver_of(
             raise InputError(
                 f"solver must be one of {', '.join(map(repr, SOLVERS))}, or an object, got {given!r}"
             )
-        kind, most = SOLVERS[name], int(max_iter)
+        limits: dict[str, Any] = {"tol": tol, "epochs": int(max_iter), "seed": seed}
         if device is not None:
             if name != "exact":
                 raise InputError(f'device needs solver="exact", got solver={given!r}')
-            return ExactProxRR(tol=tol, epochs=most, seed=seed, device=device)
-        if traced:
-            return kind(tol=tol, epochs=most, seed=seed)
-        return kind(tol=tol, epochs=most, seed=seed, eval_every=most)
+            return ExactProxRR(**limits, device=device)
+        return SOLVERS[name](**limits, **({} if traced else {"eval_every": int(max_iter)}))
     if isinstance(given, type) or not callable(getattr(given, "solve", None)):
         raise InputError(f"solver must be a name or have a method solve, got {shown(given)}")
     if device is not None:
