@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError, held_warnings, shown
 from reshuffle.estimators.inputs import Prepared
 from reshuffle.estimators.outcome import Fitted, ended, endless
@@ -63,7 +65,9 @@ def inference_of(
                 "fit without class_weight"
             )
         covariance = "robust"
-    data = data_of(model)
+    if getattr(model, "early_stopping", False):
+        raise InputError("inference needs a minimiser, and early_stopping ends before it")
+    data: Prepared = kept_of(model, "data_")
     origin, data = data.origin, data._replace(origin=0.0)  # The table is about the whole intercept.
     problem = data.problem(model.penalty_)
     x, names = model.solution().reshape(problem.shape), feature_names(model)
@@ -84,7 +88,7 @@ def inference_of(
         raise InputError(
             f"method={method!r} is for fits with an ℓ1 penalty, and this one has {problem.penalty!r}: leave method out"
         )
-    return plain_table(problem, x, l2, names, covariance, level, model)
+    return plain_table(Minimiser(problem, x, l2, names, level), covariance, model)
 
 
 def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
@@ -93,14 +97,6 @@ def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
         raise InputError(
             f"{name} must be None or one of {', '.join(map(repr, known))}, got {shown(given)}"
         )
-
-
-def data_of(model: Linear) -> Prepared:
-    """The data of the fit, of a model at a minimiser."""
-    if getattr(model, "early_stopping", False):
-        raise InputError("inference needs a minimiser, and early_stopping ends before it")
-    kept: Prepared = kept_of(model, "data_")
-    return kept
 
 
 def kept_of(model: Fitted, name: str) -> Any:
@@ -121,43 +117,45 @@ def kept_of(model: Fitted, name: str) -> Any:
 
 def ridge_of(penalty: Penalty, features: int, axes: int) -> Array | None:
     """The strengths of a penalty that is a ridge, or none; ``None`` for one that is neither."""
-    form = compiled_form(penalty, (features,)) if axes == 1 or _is_none(penalty) else None
+    form = compiled_form(penalty, (features,))
     each = None if form is None else form.one_by_one
-    if each is None:
+    if each is None or (axes > 1 and not each.free.all()):
         return None
     free = not each.l1.any() and np.all(np.isinf(each.low)) and np.all(np.isinf(each.high))
     return each.l2 if free else None
 
 
-def _is_none(penalty: Penalty) -> bool:
-    form = compiled_form(penalty, (1,))
-    each = None if form is None else form.one_by_one
-    return each is not None and bool(each.free.all())
+class Minimiser(NamedTuple):
+    """A minimiser without a penalty or with a ridge, and the level of the intervals about it."""
+
+    problem: Problem
+    x: Array
+    l2: Array
+    names: list[str]
+    level: float
+
+    @property
+    def every(self) -> list[str]:
+        """The names of all rows of x."""
+        return [*self.names, *[INTERCEPT] * self.problem.fit_intercept]
 
 
-def plain_table(
-    problem: Problem,
-    x: Array,
-    l2: Array,
-    names: list[str],
-    covariance: object,
-    level: float,
-    model: Linear,
-) -> Inference:
+def plain_table(found: Minimiser, covariance: object, model: Linear) -> Inference:
     """The table of a fit without a penalty, or with a ridge."""
+    problem, x, l2, _, level = found
     if problem.datafit.outputs:
-        return contrasts(problem, x, l2, names, covariance, level, model)
-    every = [*names, *[INTERCEPT] * problem.fit_intercept]
-    ridge = bool(l2.any())
+        return contrasts(found, covariance == "robust", model.classes_)
+    every, ridge = found.every, bool(l2.any())
     if covariance is None:
         covariance = "robust" if ridge or not is_likelihood(problem.loss) else "model"
     if covariance == "robust":
-        found, about = robust(problem, x, l2, every), SHRUNK if ridge else BEST
-        return Inference(every, x, found, level, np.inf, WEIGHED if ridge else ROBUST, about)
+        kind, about = (WEIGHED, SHRUNK) if ridge else (ROBUST, BEST)
+        spread = robust(problem, x, l2, every)
+        return Inference(every, x, spread, level, np.inf, kind, about)
     if ridge:
         raise InputError(MODEL_OF_RIDGE)
-    found, df = model_based(problem, x, every)
-    return Inference(every, x, found, level, df, MODEL, TRUE)
+    spread, df = model_based(problem, x, every)
+    return Inference(every, x, spread, level, df, MODEL, TRUE)
 
 
 def inference_of_cox(model: Fitted, covariance: object, level: float) -> Inference:
@@ -182,41 +180,31 @@ def inference_of_cox(model: Fitted, covariance: object, level: float) -> Inferen
         scores = problem.scores(x)
         scores -= scores.sum(axis=0) / problem.n
         found = bread @ (scores.T @ scores / problem.n**2) @ bread
-        kind, about = ("robust (Lin and Wei)", SHRUNK if ridge else BEST)
-        return Inference(names, x, found, level, np.inf, kind, about)
+        about = SHRUNK if ridge else BEST
+        return Inference(names, x, found, level, np.inf, "robust (Lin and Wei)", about)
     return Inference(names, x, bread / (problem.n * problem.weight), level, np.inf, MODEL, TRUE)
 
 
-def contrasts(
-    problem: Problem,
-    x: Array,
-    l2: Array,
-    names: list[str],
-    covariance: object,
-    level: float,
-    model: Linear,
-) -> Inference:
+def contrasts(given: Minimiser, robustly: bool, classes: AnyArray) -> Inference:
     """The table for softmax: log odds of each class against the first, which a common shift of all classes does not change."""
+    problem, x, l2, _, level = given
     if not problem.loss.probabilities:
         raise InputError("inference is for one output: fit the columns of y one by one")
     if l2.any():
         raise InputError(
             "inference for more than two classes is for penalty='none': of a ridge it is not implemented"
         )
-    every, classes = [*names, *[INTERCEPT] * problem.fit_intercept], model.classes_
-    labels = [
-        f"{classes[k]} vs {classes[0]}: {name}" for name in every for k in range(1, len(classes))
-    ]
+    first, *rest = classes
+    labels = [f"{one} vs {first}: {name}" for name in given.every for one in rest]
     bread, spread, _, back = pieces_of(problem, x, l2)
     some = np.arange(x.size) % len(classes) != 0
     check_enough(len(labels), counted_rows(problem), "rows")
     half = back[np.ix_(some, some)] @ inverse(bread[np.ix_(some, some)], labels)
-    robustly = covariance == "robust"
     middle = spread[np.ix_(some, some)] if robustly else bread[np.ix_(some, some)] / problem.weight
     found = half @ middle @ half.T / problem.n
     estimate = (x[:, 1:] - x[:, :1]).ravel()
-    kind, about = (ROBUST, BEST) if robustly else (MODEL, TRUE)
-    return Inference(labels, estimate, found, level, np.inf, kind, about)
+    told = (ROBUST, BEST) if robustly else (MODEL, TRUE)
+    return Inference(labels, estimate, found, level, np.inf, *told)
 
 
 def by_splitting(model: Linear, data: Prepared, covariance: str | None, level: float) -> Inference:
@@ -238,12 +226,11 @@ def by_splitting(model: Linear, data: Prepared, covariance: str | None, level: f
             f"the second half of the rows has no minimiser in the {kept.size} features that the first half chose: {result.message}"
         )
     some = [names[j] for j in kept]
-    found = plain_table(
-        problem, result.x, np.zeros(kept.size), some, covariance or "robust", level, model
-    )
+    second_half = Minimiser(problem, result.x, np.zeros(kept.size), some, level)
+    found = plain_table(second_half, covariance or "robust", model)
     method = f"{found.method}; data splitting: {kept.size} features chosen by {first.size} rows, intervals by {second.size} others"
     about = "the best model in the chosen features, for the population"
-    return Inference(found.names, found.estimate, found.covariance, level, found.df, method, about)
+    return replace(found, method=method, about=about)
 
 
 def by_debiasing(

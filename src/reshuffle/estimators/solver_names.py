@@ -22,10 +22,12 @@ from reshuffle.validation import check_positive
 class FittingSolver(Protocol):
     """The attributes of a solver that estimators and paths use; it may be a user's own."""
 
-    tol: float
-    epochs: int
-    limit: int
-
+    @property
+    def tol(self) -> float: ...
+    @property
+    def epochs(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
     def check_problem(self, problem: Objective, /) -> None: ...
     def solve(self, problem: Objective, x0: Array, /) -> Result: ...
 

@@ -29,7 +29,7 @@ def summary_of(model: Linear, largest: int, names: object = None) -> str:
     coef = np.atleast_2d(dense(model.coef_))
     lines = {
         "model": f"{type(model).__name__}, {loss_words(model.loss_)} loss",
-        "penalty": _short(_penalty(model.penalty_)),
+        "penalty": short(_penalty(model.penalty_)),
         "data": f"{model.n_samples_fit_:,} rows, {model.n_features_in_:,} features",
         "objective": f"{model.objective_:.10g}",
         "coefficients": f"{np.count_nonzero(coef):,} of {coef.size:,} are not zero",
@@ -43,7 +43,7 @@ def summary_of(model: Linear, largest: int, names: object = None) -> str:
     if note := endless(model.message_):
         lines["caution"] = note
     if hasattr(model, "classes_"):
-        lines["classes"] = _short(", ".join(map(str, model.classes_)))
+        lines["classes"] = short(", ".join(map(str, model.classes_)))
     text = [f"{name:<13}{line}" for name, line in lines.items()]
     known = feature_names(model)
     if names is not None:
@@ -108,7 +108,7 @@ def by_size(coef: Array, count: int) -> list[int]:
 
 def _largest(names: list[str], coef: Array, count: int) -> list[str]:
     """A line per feature: its name and its coefficients."""
-    known = {j: _short(_printable(names[j]), LONGEST) for j in by_size(coef, count)}
+    known = {j: short(_printable(names[j]), LONGEST) for j in by_size(coef, count)}
     width = max(map(len, known.values()), default=0)
     return [
         f"  {name:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])
@@ -121,7 +121,8 @@ def _printable(name: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
 
 
-def _short(text: str, most: int = 100) -> str:
+def short(text: str, most: int = 100) -> str:
+    """A text in one line of at most this many characters."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import ended
+from reshuffle.estimators.summary import short
 from reshuffle.federated import FederatedResult, Quality
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.replies import ClientTally, Tally
@@ -98,8 +99,8 @@ def _quality_part(held: Quality, trace: Trace) -> html.Markup:
     metric = next(m for m in LABELS if m in held.metrics)
     own = {name: row[metric] for name, row in held.items() if name != ALL and metric in row}
     if 1 < len(own) <= MOST_BARS:
-        short = [n if len(n) <= LONGEST else f"{n[: LONGEST - 1]}…" for n in own]
-        picture = pictures.by_site(short, list(own.values()), held[ALL].get(metric), LABELS[metric])
+        sites = [short(name, LONGEST) for name in own]
+        picture = pictures.by_site(sites, list(own.values()), held[ALL].get(metric), LABELS[metric])
         shown.append((picture, "Each bar is a site; the dashed line is for all sites together."))
     known = trace["held_out_loss"] if "held_out_loss" in trace else np.empty(0)
     if np.count_nonzero(np.isfinite(known)) > 1:

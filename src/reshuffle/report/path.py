@@ -11,6 +11,7 @@ from reshuffle import plotting
 from reshuffle.arrays import Array
 from reshuffle.estimators.cross_validation import CrossValidated
 from reshuffle.estimators.folds import Paired, readable, standard_error
+from reshuffle.estimators.summary import short
 from reshuffle.report import html, pictures
 from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, settings_part, tiles
 from reshuffle.report.held_out import HeldOut
@@ -106,9 +107,9 @@ def _losses(model: CrossValidated, means: Array, error: Array, ax: Axes) -> None
 
 
 def _path(model: CrossValidated, names: list[str], ax: Axes) -> None:
-    short = [name if len(name) <= 22 else name[:21] + "…" for name in names]
-    plotting.plot_path(model.path_, names=short, mark=model.lambda_, ax=ax, largest=7)
+    named = [short(name, 22) for name in names]
+    plotting.plot_path(model.path_, names=named, mark=model.lambda_, ax=ax, largest=7)
     ax.grid(alpha=1.0, lw=0.6)
     if ax.get_legend() is not None:  # It stands under the picture, where a narrow page has room.
-        under = {"loc": "upper center", "bbox_to_anchor": (0.45, -0.2), "ncols": 2}
-        ax.legend(frameon=False, fontsize="small", **under)
+        under = {"bbox_to_anchor": (0.45, -0.2), "ncols": 2}
+        ax.legend(frameon=False, fontsize="small", loc="upper center", **under)

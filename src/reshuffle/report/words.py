@@ -9,6 +9,7 @@ import numpy as np
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import ended
+from reshuffle.estimators.summary import short
 
 
 def proof(model: Linear) -> tuple[str, bool]:
@@ -41,8 +42,7 @@ def proof(model: Linear) -> tuple[str, bool]:
 
 def penalty(model: Linear, most: int = 160) -> str:
     """ψ as text, shortened if it is long."""
-    text = " ".join(repr(model.penalty_).split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return short(repr(model.penalty_), most)
 
 
 def share(value: float) -> str:
