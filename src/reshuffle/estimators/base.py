@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.errors import InputError, shown
 from reshuffle.estimators.array_api import is_on_card
 from reshuffle.estimators.early_stopping import Watch, held_out
 from reshuffle.estimators.hooks import Hooks, with_callbacks
 from reshuffle.estimators.inputs import Prepared, check_flags, check_level
 from reshuffle.estimators.linear import Linear
-from reshuffle.estimators.outcome import Certificate, certificate_of, in_our_words, retell
+from reshuffle.estimators.outcome import Certificate, certificate_of
 from reshuffle.estimators.penalty_names import penalty_for
 from reshuffle.estimators.private_fit import check_private_fit, refuse_private
 from reshuffle.estimators.sample_stream import SampleStream, chunk
@@ -93,10 +93,7 @@ class LinearEstimator(Hooks, Linear):
         tasks = self._tasks(solver.limit, self._shown(data))
         callbacks += [own for own in (watch, tasks) if own]
         begin, bar = self._start(problem.shape), bool(self.verbose)
-        with held_warnings() as held, in_our_words(type(self).__name__):
-            result = solver.solve(problem, begin, callbacks=callbacks, progress=bar)
-        certificate = certificate_of(result, solver.tol)
-        retell(held, type(self).__name__, result, certificate)
+        result, certificate = self.solved(solver, problem, begin, callbacks=callbacks, progress=bar)
         self._keep(result, problem, certificate, watch)
         private = result.privacy is not None  # the model must not keep the rows
         self.data_ = None if private or on_card else data

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle.arrays import AnyArray, DataMatrix
-from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.errors import InputError, shown
 from reshuffle.estimators import inputs
-from reshuffle.estimators.outcome import Certificate, Fitted, certificate_of, retell
+from reshuffle.estimators.outcome import Certificate, Fitted
 from reshuffle.estimators.penalty_names import penalty_for
 from reshuffle.inference import Inference
 from reshuffle.penalties import Penalty, weak_convexity
@@ -223,9 +223,5 @@ class RRCox(CoxModel):
         data = self.prepared(X, y, sample_weight, strata)
         problem = data.problem(penalty_for(self, data.shape))
         solver = solver_for(problem, self.solver, self.tol, self.max_iter, TIGHT)
-        with held_warnings() as held:
-            result = solver.solve(problem)
-        certificate = certificate_of(result, solver.tol)
-        retell(held, type(self).__name__, result, certificate)
-        self._keep(problem, result, certificate)
+        self._keep(problem, *self.solved(solver, problem))
         return self

@@ -10,7 +10,7 @@ from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators import inputs
 from reshuffle.estimators.cox import Array, CoxModel, Survival, solver_for
 from reshuffle.estimators.cox_paths import at_strength, path_along, points_along
-from reshuffle.estimators.cross_validation import RULES, GivenUp, StrengthSearch, check_choice
+from reshuffle.estimators.cross_validation import RULES, GivenUp, StrengthSearch
 from reshuffle.estimators.folds import Fold, folds_of
 from reshuffle.estimators.outcome import certificate_of
 from reshuffle.estimators.paths import Path
@@ -68,8 +68,8 @@ class RRCoxCV(StrengthSearch, CoxModel):
     ) -> Self:
         """Follow a path on each fold and on all rows, and keep the model at the best strength."""
         inputs.check_flags(self, "positive")
-        check_choice("rule", self.rule, RULES)
-        check_choice("scoring", self.scoring, SCORES)
+        inputs.check_choice("rule", self.rule, RULES)
+        inputs.check_choice("scoring", self.scoring, SCORES)
         data = self.prepared(X, y, sample_weight, strata)
         codes, seed = data.events.astype(np.int64), seed_of(self.random_state)
         folds = folds_of(self.cv, data.X, data.times, codes, groups, seed)

@@ -18,7 +18,7 @@ from sklearn.metrics import check_scoring
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators.folds import Fold, Paired, folds_of, paired, standard_error
-from reshuffle.estimators.inputs import Prepared, check_flags, forget
+from reshuffle.estimators.inputs import Prepared, check_choice, check_flags, forget
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import Fitted, certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
@@ -175,12 +175,6 @@ class CrossValidated(StrengthSearch, Linear):
 
 
 RULES = ("min", "1se")
-
-
-def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
-    """Check that a parameter is one of these words."""
-    if given not in known:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {given!r}")
 
 
 def chosen(losses: Array) -> tuple[int, int]:

@@ -38,7 +38,11 @@ def folds_of(
     from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 
     target = y if codes is None else codes
-    named = _checked(groups, len(target))
+    named = None if groups is None else np.asarray(groups)
+    if named is not None and named.shape != target.shape[:1]:
+        raise InputError(
+            f"groups must be {len(target)} values, one per row of X, got shape {named.shape}: {shown(groups)}"
+        )
     if cv is None or isinstance(cv, (int, np.integer)):
         count = FOLDS if cv is None else int(cv)
         if named is not None:
@@ -46,9 +50,7 @@ def folds_of(
         if count < 2:
             raise InputError(f"cv must be 2 folds or more, got {count}")
         kind = KFold if codes is None else StratifiedKFold
-        drawn = int(
-            generator(seed, SHUFFLE).integers(2**31)
-        )  # scikit-learn accepts no larger seeds.
+        drawn = int(generator(seed, SHUFFLE).integers(2**31))  # scikit-learn's largest seed
         cv = kind(count, shuffle=True, random_state=drawn)
     splitter = check_cv(cv, target, classifier=codes is not None)
     return list(splitter.split(X, target, named))
@@ -191,14 +193,3 @@ def paired(losses: NDArray[np.float64], k: int, best: int) -> Paired:
     if folds > 1:
         error, times = float(standard_error(apart)), float(student.ppf(LEVEL, folds - 1))
     return Paired(mean, error, mean + times * error, gain)
-
-
-def _checked(groups: object, n: int) -> AnyArray | None:
-    if groups is None:
-        return None
-    given = np.asarray(groups)
-    if given.shape != (n,):
-        raise InputError(
-            f"groups must be {n} values, one per row of X, got shape {given.shape}: {shown(groups)}"
-        )
-    return given

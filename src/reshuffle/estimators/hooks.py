@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from reshuffle.arrays import Array
 from reshuffle.trace import Result
 
-if TYPE_CHECKING:
+try:
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as wrapped
+except ImportError:  # scikit-learn before 1.9 has no callbacks.
+    CallbackSupportMixin, wrapped = object, None
 
-    class CallbackSupportMixin:
-        """scikit-learn's, where it has it."""
-
-        _init_callback_context: Any
-
-    Method = TypeVar("Method", bound=Callable[..., object])
-
-    def with_callbacks(method: Method) -> Method:
-        """scikit-learn's, where it has it."""
-        ...
-
-else:
-    try:
-        from sklearn.callback import CallbackSupportMixin, with_callbacks
-    except ImportError:  # scikit-learn before 1.9 has no callbacks.
-
-        class CallbackSupportMixin:
-            """scikit-learn's, where it has it."""
-
-        def with_callbacks(method: Callable[..., object]) -> Callable[..., object]:
-            """Return the method unchanged."""
-            return method
+Method = TypeVar("Method", bound=Callable[..., object])
 
 
-class Hooks(CallbackSupportMixin):
+def with_callbacks(method: Method) -> Method:
+    """scikit-learn's, where it has it."""
+    return method if wrapped is None else wrapped(method)
+
+
+class Hooks(CallbackSupportMixin):  # type: ignore[misc]
     """An estimator whose epochs are tasks for scikit-learn's callbacks."""
 
     def _tasks(self, epochs: int, data: Mapping[str, object]) -> Tasks | None:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
-from reshuffle.errors import InputError, held_warnings, shown
-from reshuffle.estimators.inputs import Prepared
+from reshuffle.errors import InputError, held_warnings
+from reshuffle.estimators.inputs import Prepared, check_choice
 from reshuffle.estimators.outcome import Fitted, ended, endless
 from reshuffle.estimators.solver_names import TIGHT, seed_of
 from reshuffle.estimators.summary import feature_names
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 INTERCEPT = "(intercept)"
-COVARIANCES = ("model", "robust")
-METHODS = ("split", "debiased")
+COVARIANCES = (None, "model", "robust")
+METHODS = (None, "split", "debiased")
 TRUE = "the coefficients of the model, if it is true"
 BEST = "the coefficients of the model of this form that is best for the population"
 SHRUNK = "the coefficients that this ridge would give for the whole population, which it shrinks too; not those without a penalty"
@@ -89,14 +89,6 @@ def inference_of(
             f"method={method!r} is for fits with an ℓ1 penalty, and this one has {problem.penalty!r}: leave method out"
         )
     return plain_table(Minimiser(problem, x, l2, names, level), covariance, model)
-
-
-def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
-    """Check that a choice is None or one of these words."""
-    if given is not None and given not in known:
-        raise InputError(
-            f"{name} must be None or one of {', '.join(map(repr, known))}, got {shown(given)}"
-        )
 
 
 def kept_of(model: Fitted, name: str) -> Any:

@@ -366,6 +366,14 @@ def _require(estimator: object, y: object) -> None:
     _refuse_masks("y", y)
 
 
+def check_choice(name: str, given: object, known: tuple[str | None, ...]) -> None:
+    """Check that a parameter is one of these words, or None if that is among them."""
+    if given not in known:
+        words = ", ".join(repr(word) for word in known if word is not None)
+        none = "None or " if None in known else ""
+        raise InputError(f"{name} must be {none}one of {words}, got {shown(given)}")
+
+
 def check_level(name: str, value: object) -> None:
     """True or False, or scikit-learn's levels 0, 1, …"""
     if not (isinstance(value, (bool, np.bool_, int, np.integer)) and value >= 0):

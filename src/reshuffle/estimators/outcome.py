@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from reshuffle.arrays import AnyArray
-from reshuffle.errors import DivergenceError, Held, not_converged, warn_user
+from reshuffle.errors import DivergenceError, Held, held_warnings, not_converged, warn_user
 from reshuffle.estimators.nested import Nested
 from reshuffle.penalties import Penalty
 from reshuffle.privacy import Guarantee
@@ -72,6 +71,20 @@ class Fitted(Nested):
     privacy_: Guarantee | None
     """The guarantee of a private solver; None for other solvers."""
 
+    def solved(self, solver: Any, *given: Any, **settings: Any) -> tuple[Result, Certificate]:
+        """``solver.solve(...)``, with warnings and errors in terms of the estimator's parameters."""
+        name = type(self).__name__
+        with held_warnings() as held:
+            try:
+                result: Result = solver.solve(*given, **settings)
+            except DivergenceError as error:
+                advice = "bring y and the columns of X to a usual scale"
+                text = f"{name}: the run diverged ({error}); {advice}"
+                raise DivergenceError(text, error.result) from None
+        certificate = certificate_of(result, solver.tol)
+        _retell(held, name, result, certificate)
+        return result, certificate
+
     def set_ending(self, result: Result, certificate: Certificate) -> None:
         """Set the attributes that say how a run ended."""
         self.n_iter_, self.converged_ = result.epoch, result.converged
@@ -105,18 +118,6 @@ def endless(message: str) -> str:
     return message[at:] if (at := message.find(NO_MINIMISER)) >= 0 else ""
 
 
-@contextmanager
-def in_our_words(name: str) -> Iterator[None]:
-    """Raise a divergence again with advice for the user of an estimator."""
-    try:
-        yield
-    except DivergenceError as error:
-        raise DivergenceError(
-            f"{name}: the run diverged ({error}); bring y and the columns of X to a usual scale",
-            error.result,
-        ) from None
-
-
 def pass_on(held: Iterable[tuple[str, type[Warning]]]) -> bool:
     """Give the held warnings, except those of a missed accuracy; returns whether there were such."""
     missed = False
@@ -128,7 +129,7 @@ def pass_on(held: Iterable[tuple[str, type[Warning]]]) -> bool:
     return missed
 
 
-def retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
+def _retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
     """Give the solver's warnings again, in terms of the estimator's parameters."""
     if not pass_on(held):
         return

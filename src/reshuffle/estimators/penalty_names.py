@@ -36,7 +36,12 @@ def penalty_of(
 ) -> Penalty:
     """ψ on coefficients of this shape: by its name, or the user's own."""
     if given is not None and not isinstance(given, str):
-        _refuse_beside_an_object(given, l1, l2, factors, positive)
+        settings = {"l1": l1, "l2": l2, "penalty_factors": factors, "positive": positive or None}
+        for name, value in settings.items():
+            if value is not None:
+                raise InputError(
+                    f"{name} is for a penalty that is given by name, but the penalty is {shown(given)}; got {name}={shown(value)}"
+                )
         return check_penalty(given)
     name = "none" if given is None else given
     if name not in USES:
@@ -83,17 +88,6 @@ def _factors(given: object, shape: tuple[int, ...]) -> Array:
         raise InputError(f"penalty_factors must not be negative, got {factors.min():g}")
     # A feature has the same factor for every output.
     return factors.reshape(-1, *[1] * (len(shape) - 1))
-
-
-def _refuse_beside_an_object(
-    given: object, l1: object, l2: object, factors: object, positive: bool
-) -> None:
-    settings = {"l1": l1, "l2": l2, "penalty_factors": factors, "positive": positive or None}
-    for name, value in settings.items():
-        if value is not None:
-            raise InputError(
-                f"{name} is for a penalty that is given by name, but the penalty is {shown(given)}; got {name}={shown(value)}"
-            )
 
 
 def by_columns(penalty: Any, model: object) -> object:

@@ -10,7 +10,7 @@ from reshuffle.arrays import AnyArray
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended
-from reshuffle.estimators.summary import by_size, dense
+from reshuffle.estimators.summary import by_size, dense, short
 from reshuffle.report import html, pictures, words
 from reshuffle.report.held_out import HeldOut, calibrated
 from reshuffle.report.units import columns_of, intercept, meaning, standardised, units
@@ -47,7 +47,8 @@ def fit_page(
 
 def settings_part(model: Linear, about: Mapping[str, object]) -> html.Markup:
     """What was read and how the model was fitted."""
-    return html.section("Data and settings", html.pairs({**about, "penalty": words.penalty(model)}))
+    told = {**about, "penalty": short(repr(model.penalty_), 160)}
+    return html.section("Data and settings", html.pairs(told))
 
 
 def score_tile(metric: str, value: float, rows: str) -> tuple[str, str]:

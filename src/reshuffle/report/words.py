@@ -9,7 +9,6 @@ import numpy as np
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import ended
-from reshuffle.estimators.summary import short
 
 
 def proof(model: Linear) -> tuple[str, bool]:
@@ -38,11 +37,6 @@ def proof(model: Linear) -> tuple[str, bool]:
         return text, not convex
     missed = f" The requested accuracy, {found.tol:.1g}, was not reached: {model.message_}."
     return text + missed, False
-
-
-def penalty(model: Linear, most: int = 160) -> str:
-    """ψ as text, shortened if it is long."""
-    return short(repr(model.penalty_), most)
 
 
 def share(value: float) -> str:
