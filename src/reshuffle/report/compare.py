@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from reshuffle.report import html, pictures
@@ -35,8 +34,7 @@ def compare_page(found: Comparison, accuracy: float, about: Mapping[str, object]
         ax.grid(alpha=1.0, lw=0.6)
 
     figures = [
-        (pictures.drawn(partial(draw, cost=cost), f"gap by {cost}"), caption)
-        for cost, caption in COSTS.items()
+        (pictures.drawn(f"gap by {cost}", draw, cost), caption) for cost, caption in COSTS.items()
     ]
     parts = [
         html.section("Cost", html.tag("p", text), html.table(table.columns, [line.cells() for line in table.lines])),

@@ -22,6 +22,7 @@ from reshuffle.report.fit import (
     score_tile,
     settings_part,
 )
+from reshuffle.report.pictures import drawn
 from reshuffle.trace import Trace
 
 MOST_BARS = 30
@@ -100,12 +101,15 @@ def _quality_part(held: Quality, trace: Trace) -> html.Markup:
     own = {name: row[metric] for name, row in held.items() if name != ALL and metric in row}
     if 1 < len(own) <= MOST_BARS:
         sites = [short(name, LONGEST) for name in own]
-        picture = pictures.by_site(sites, list(own.values()), held[ALL].get(metric), LABELS[metric])
+        data = sites, list(own.values()), held[ALL].get(metric), LABELS[metric]
+        height = 1.2 + 0.3 * len(sites)
+        picture = drawn("quality by site", pictures.by_site, *data, height=height)
         shown.append((picture, "Each bar is a site; the dashed line is for all sites together."))
     known = trace["held_out_loss"] if "held_out_loss" in trace else np.empty(0)
     if np.count_nonzero(np.isfinite(known)) > 1:
         caption = "The mean loss on held-out rows of all sites, in the rounds after which it was asked for."
-        shown.append((pictures.by_rounds(trace["epoch"], known, LABELS["loss"]), caption))
+        course = trace["epoch"], known, "rounds", LABELS["loss"]
+        shown.append((drawn("held out by rounds", pictures.course, *course), caption))
     return html.section("Quality by site", html.figures(*shown))
 
 

@@ -13,6 +13,7 @@ from reshuffle.estimators.outcome import ended
 from reshuffle.estimators.summary import by_size, dense, short
 from reshuffle.report import html, pictures, words
 from reshuffle.report.held_out import HeldOut, calibrated
+from reshuffle.report.pictures import drawn
 from reshuffle.report.units import columns_of, intercept, meaning, standardised, units
 
 LARGEST = 20
@@ -110,8 +111,9 @@ def held_out_part(held: HeldOut | None) -> Iterator[html.Markup]:
             f"Errors of all {held.rows:,} held-out rows. The outermost bars include the 0.5 % of rows with still larger "
             "errors on either side."
         )
-        cloud = pictures.cloud(held.predicted, held.true)
-        shown = [(cloud, on_line), (pictures.residuals(held.true - held.predicted), far), scores]
+        cloud = drawn("predictions", pictures.cloud, held.predicted, held.true)
+        errors = drawn("residuals", pictures.residuals, held.true - held.predicted)
+        shown = [(cloud, on_line), (errors, far), scores]
     else:
         shown = [scores, by_class(held), _mistakes(held, held.classes)]
         if held.probabilities is not None:
@@ -120,7 +122,8 @@ def held_out_part(held: HeldOut | None) -> Iterator[html.Markup]:
                 f"Predicted probability {of} against how often it was right, in groups of equally many rows, with one standard "
                 "error. Points on the line are well calibrated: of 100 rows with 70 %, 70 are so."
             )
-            shown.append((pictures.calibration(*calibrated(held)), caption))
+            picture = drawn("calibration", pictures.calibration, *calibrated(held))
+            shown.append((picture, caption))
     yield html.section(f"On {held.rows:,} held-out rows", html.figures(*shown))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -92,20 +92,18 @@ def scored(
     Where the loss is half of a ``deviance``, D², the share of it that is explained, comes first; ``shift`` is what offsets
     and exposures add to the margins. A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
     """
-    if classes is None:
-        held = _numbers(y, predicted, trained_on)
-        if deviance is not None:
-            mean = max(float(trained_on.mean()), np.finfo(float).tiny)
-            explained = {"D²": explained_deviance(deviance, y, predicted, None, shift)}
-            constant = np.full(y.size, mean)
-            nothing = {"D²": explained_deviance(deviance, y, constant, None, shift)}
-            held = replace(held, scores=explained | held.scores, constant=nothing | held.constant)
-        if log and y.min() > 0:
-            logs = _numbers(np.log(y), np.log(predicted), np.log(trained_on))
-            for mine, theirs in ((held.scores, logs.scores), (held.constant, logs.constant)):
-                mine |= {"R² of the logarithm": theirs["R²"]} if "R²" in theirs else {}
-        return held
-    return _classes(y, predicted, proba, classes, trained_on)
+    if classes is not None:
+        return _classes(y, predicted, proba, classes, trained_on)
+    scores, constant = (_errors(y, guess) for guess in (predicted, trained_on.mean()))
+    if deviance is not None:
+        mean = np.full(y.size, max(float(trained_on.mean()), np.finfo(float).tiny))
+        scores = {"D²": explained_deviance(deviance, y, predicted, None, shift)} | scores
+        constant = {"D²": explained_deviance(deviance, y, mean, None, shift)} | constant
+    if log and y.min() > 0:
+        for found, guess in ((scores, np.log(predicted)), (constant, np.log(trained_on).mean())):
+            if "R²" in (of_log := _errors(np.log(y), guess)):
+                found["R² of the logarithm"] = of_log["R²"]
+    return HeldOut(y.size, scores, constant, y, predicted)
 
 
 def _classes(
@@ -134,19 +132,13 @@ def _classes(
     return HeldOut(y.size, scores, constant, y, predicted, proba, classes)
 
 
-def _numbers(y: AnyArray, predicted: AnyArray, trained_on: AnyArray) -> HeldOut:
-    def scores(guess: AnyArray) -> dict[str, float]:
-        error = y - guess
-        found = {
-            "root mean squared error": float(np.sqrt(np.mean(error**2))),
-            "mean absolute error": float(np.mean(np.abs(error))),
-            "median absolute error": float(np.median(np.abs(error))),
-        }
-        spread = np.sum((y - y.mean()) ** 2)
-        return {"R²": float(1.0 - np.sum(error**2) / spread)} | found if spread > 0 else found
-
-    constant = scores(np.full(y.size, trained_on.mean()))
-    return HeldOut(y.size, scores(predicted), constant, y, predicted)
+def _errors(y: AnyArray, guess: AnyArray) -> dict[str, float]:
+    error, spread = y - guess, np.sum((y - y.mean()) ** 2)
+    found = {"R²": float(1.0 - np.sum(error**2) / spread)} if spread > 0 else {}
+    found["root mean squared error"] = float(np.sqrt(np.mean(error**2)))
+    found["mean absolute error"] = float(np.mean(np.abs(error)))
+    found["median absolute error"] = float(np.median(np.abs(error)))
+    return found
 
 
 def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:

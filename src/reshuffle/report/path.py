@@ -73,8 +73,8 @@ def choice_part(model: CrossValidated, names: list[str]) -> html.Markup:
         "Which λ?",
         html.tag("p", text),
         html.figures(
-            (pictures.drawn(lambda ax: _losses(model, means, error, ax), "loss by lambda"), "Loss of held-out rows, with one standard error; the dotted lines are the two choices of λ."),
-            (pictures.drawn(lambda ax: _path(model, names, ax), "coefficients by lambda", (4.6, 4.2)), "Coefficients as λ falls; the largest by name."),
+            (pictures.drawn("loss by lambda", _losses, model, means, error), "Loss of held-out rows, with one standard error; the dotted lines are the two choices of λ."),
+            (pictures.drawn("coefficients by lambda", _path, model, names, height=4.2), "Coefficients as λ falls; the largest by name."),
         ),
         html.table(["λ", "features", "held-out loss", "its error", ""], rows),
     )  # fmt: skip
@@ -96,7 +96,7 @@ def comparison(paired: Paired, same: bool) -> str:
     return f": simpler. The folds do not show whether it is worse: {higher}; {bound}."
 
 
-def _losses(model: CrossValidated, means: Array, error: Array, ax: Axes) -> None:
+def _losses(ax: Axes, model: CrossValidated, means: Array, error: Array) -> None:
     ax.fill_between(model.lambdas_, means - error, means + error, color=ACCENT, alpha=0.2, lw=0)
     ax.plot(model.lambdas_, means, color=ACCENT, lw=1.8)
     for value, colour in ((model.lambda_min_, OTHER), (model.lambda_1se_, SOFT)):
@@ -106,7 +106,7 @@ def _losses(model: CrossValidated, means: Array, error: Array, ax: Axes) -> None
     pictures.labelled(ax, "λ", "held-out loss")
 
 
-def _path(model: CrossValidated, names: list[str], ax: Axes) -> None:
+def _path(ax: Axes, model: CrossValidated, names: list[str]) -> None:
     named = [short(name, 22) for name in names]
     plotting.plot_path(model.path_, names=named, mark=model.lambda_, ax=ax, largest=7)
     ax.grid(alpha=1.0, lw=0.6)
