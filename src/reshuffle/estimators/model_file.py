@@ -73,11 +73,8 @@ def save(model: Any, path: Location, X: object = None, y: object = None) -> None
         "data": None if X is None else fingerprint(X, y),
     }
     private = getattr(model, "privacy_", None)
-    if private is not None:
-        about |= {
-            "privacy": asdict(private),
-            "data": None,
-        }  # a digest would tell who is in the data
+    if private is not None:  # A digest would tell who is in the data.
+        about |= {"privacy": asdict(private), "data": None}
     write_archive(path, KIND, VERSION, about, arrays)
 
 

@@ -124,7 +124,7 @@ def follow(problem: Walkable, lambdas: Array, solver: FittingSolver) -> Iterator
     before, begin, times = x, x, scaling(problem.penalty, shape)
     for k, strength in enumerate(lambdas):
         result = solver.solve(placed.with_penalty(times(float(strength))), begin)
-        if result.message.startswith("interrupted"):
+        if result.interrupted:
             raise KeyboardInterrupt  # A single run takes Ctrl-C as its own end; here it has to end the whole path.
         before, x = x, result.x
         begin = _ahead(problem, before, x, lambdas[max(k - 1, 0) : k + 2])

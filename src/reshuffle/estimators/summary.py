@@ -27,19 +27,18 @@ def summary_of(model: Linear, largest: int, names: object = None) -> str:
     ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.
     """
     coef = np.atleast_2d(dense(model.coef_))
+    iterations = f"after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}"
     lines = {
         "model": f"{type(model).__name__}, {loss_words(model.loss_)} loss",
         "penalty": short(_penalty(model.penalty_)),
         "data": f"{model.n_samples_fit_:,} rows, {model.n_features_in_:,} features",
         "objective": f"{model.objective_:.10g}",
         "coefficients": f"{np.count_nonzero(coef):,} of {coef.size:,} are not zero",
-        "ended": f"{ended(model)} after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}",
+        "ended": f"{ended(model)} {iterations}",
         "certificate": str(model.certificate_),
     }
-    private = getattr(model, "privacy_", None)
-    if private is not None:
-        lines |= {"objective": "not evaluated", "privacy": str(private)}
-        lines["ended"] = f"after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}"
+    if (private := getattr(model, "privacy_", None)) is not None:
+        lines |= {"objective": "not evaluated", "privacy": str(private), "ended": iterations}
     if note := endless(model.message_):
         lines["caution"] = note
     if hasattr(model, "classes_"):
