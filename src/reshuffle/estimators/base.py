@@ -93,7 +93,9 @@ class LinearEstimator(Hooks, Linear):
         tasks = self._tasks(solver.limit, self._shown(data))
         callbacks += [own for own in (watch, tasks) if own]
         begin, bar = self._start(problem.shape), bool(self.verbose)
-        result, certificate = self.solved(solver, problem, begin, callbacks=callbacks, progress=bar)
+        result, certificate = self._solved(
+            solver, problem, begin, callbacks=callbacks, progress=bar
+        )
         self._keep(result, problem, certificate, watch)
         private = result.privacy is not None  # the model must not keep the rows
         self.data_ = None if private or on_card else data

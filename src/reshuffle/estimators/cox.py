@@ -223,5 +223,5 @@ class RRCox(CoxModel):
         data = self.prepared(X, y, sample_weight, strata)
         problem = data.problem(penalty_for(self, data.shape))
         solver = solver_for(problem, self.solver, self.tol, self.max_iter, TIGHT)
-        self._keep(problem, *self.solved(solver, problem))
+        self._keep(problem, *self._solved(solver, problem))
         return self

@@ -80,7 +80,7 @@ class RRCoxCV(StrengthSearch, CoxModel):
                     f"cv: fold {k} has no event among the rows to learn from or among those held out, of positive weight; use fewer folds"
                 )
         whole, solver = self.begin(data, seed)
-        k = self.choose(partial(self._losses, data, whole, solver), folds)
+        k = self._choose(partial(self._losses, data, whole, solver), folds)
         self.path_: Path = path_along(whole, solver, self, type(self).__name__)
         own = at_strength(whole, self.lambda_)
         with held_warnings():  # warnings are given for the whole path
@@ -88,7 +88,7 @@ class RRCoxCV(StrengthSearch, CoxModel):
         self._keep(own, result, certificate_of(result, solver.tol))
         return self
 
-    def solver_along(self, problem: CoxProblem, seed: int) -> Any:
+    def _solver_along(self, problem: CoxProblem, seed: int) -> Any:
         return solver_for(problem, self.solver, self.tol, self.max_iter, ALONG_A_PATH)
 
     def _losses(

@@ -57,18 +57,18 @@ class StrengthSearch(Fitted):
     random_state: object = 0
     n_jobs: int | None = None
 
-    def solver_along(self, problem: Any, seed: int) -> Any:
+    def _solver_along(self, problem: Any, seed: int) -> Any:
         """The solver for the models of a path."""
         raise NotImplementedError  # linear models and Cox's have their own
 
     def begin(self, data: Any, seed: int) -> tuple[Any, FittingSolver]:
         """The problem at λ = 1 and the solver of a path; sets ``lambdas_``."""
         whole = data.problem(unit_penalty(self, data.shape))
-        solver = self.solver_along(whole, seed)
+        solver = self._solver_along(whole, seed)
         self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
         return whole, solver
 
-    def choose(self, losses: Callable[[Fold, GivenUp], Array], folds: list[Fold]) -> int:
+    def _choose(self, losses: Callable[[Fold, GivenUp], Array], folds: list[Fold]) -> int:
         """Set λ by the losses of held-out rows, and the attributes that tell of the choice; returns its place."""
         self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
         best, sparser = chosen(self.cv_losses_)
@@ -119,7 +119,7 @@ class CrossValidated(StrengthSearch, Linear):
         folds = self._folds(data, groups, seed)
         whole, solver = self.begin(data, seed)
         self.loss_ = whole.loss
-        k = self.choose(partial(self._losses, data, whole, solver), folds)
+        k = self._choose(partial(self._losses, data, whole, solver), folds)
         results = walk(whole, self.lambdas_, solver, type(self).__name__)
         self.path_: Path = path_of(results, self.lambdas_, solver, self)
         self.set_solution(results[k].x)
@@ -129,7 +129,7 @@ class CrossValidated(StrengthSearch, Linear):
         self.penalty_ = scaling(whole.penalty, shape)(self.lambda_)
         return self
 
-    def solver_along(self, problem: Problem, seed: int) -> Any:
+    def _solver_along(self, problem: Problem, seed: int) -> Any:
         tol = tol_of(self.tol, self.solver, problem, ALONG_A_PATH, self.device)
         solver = solver_of(self.solver, tol, self.max_iter, seed, traced=False, device=self.device)
         if getattr(solver, "device", None) is not None:  # Refused before any work.

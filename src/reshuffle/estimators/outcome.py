@@ -71,7 +71,7 @@ class Fitted(Nested):
     privacy_: Guarantee | None
     """The guarantee of a private solver; None for other solvers."""
 
-    def solved(self, solver: Any, *given: Any, **settings: Any) -> tuple[Result, Certificate]:
+    def _solved(self, solver: Any, *given: Any, **settings: Any) -> tuple[Result, Certificate]:
         """``solver.solve(...)``, with warnings and errors in terms of the estimator's parameters."""
         name = type(self).__name__
         with held_warnings() as held:

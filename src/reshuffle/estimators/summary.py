@@ -21,7 +21,7 @@ LONGEST = 80
 """Names are cut after this many characters, so that a coefficient is on the same line as its name."""
 
 
-def summary_of(model: Linear, largest: int, names: object = None) -> str:
+def summary_of(model: Linear, largest: int, names: Any = None) -> str:
     """Lines about the fit, then the coefficients of largest size, by name.
 
     ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.
@@ -46,7 +46,8 @@ def summary_of(model: Linear, largest: int, names: object = None) -> str:
     text = [f"{name:<13}{line}" for name, line in lines.items()]
     known = feature_names(model)
     if names is not None:
-        known = names_of(names)
+        given = names.get_feature_names_out() if hasattr(names, "get_feature_names_out") else names
+        known = [str(name) for name in given]
         if len(known) != coef.shape[1]:
             raise InputError(f"names must be {coef.shape[1]}, one per feature, got {len(known)}")
     return "\n".join([*text, *_largest(known, coef, largest)])
@@ -56,13 +57,6 @@ def feature_names(model: Fitted) -> list[str]:
     """The names of the features that a model was fitted to, or x0, x1, …"""
     d = model.n_features_in_
     return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])]
-
-
-def names_of(names: Any) -> list[str]:
-    """Names of features: those of a list, or the outputs of a fitted transformer."""
-    if hasattr(names, "get_feature_names_out"):
-        names = names.get_feature_names_out()
-    return [str(name) for name in names]
 
 
 def summary(pipeline: Pipeline, largest: int = 10) -> str:

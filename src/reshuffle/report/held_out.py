@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.numbers import explained_deviance
-from reshuffle.losses import Loss
 
 NOTHING: Mapping[str, AnyArray] = MappingProxyType({})
 
@@ -58,14 +58,7 @@ def held_out_numbers(
         return None
     predicted = model.predict(X, **known)
     proba = model.predict_proba(X, **known) if hasattr(model, "predict_proba") else None
-    log, deviance = bool(getattr(model, "log_target_", False)), deviance_of(model)
-    classes, shift = getattr(model, "classes_", None), shift_of(known)
-    return scored(y, predicted, proba, classes, trained_on, log=log, deviance=deviance, shift=shift)
-
-
-def deviance_of(model: Linear) -> Loss | None:
-    """The loss if it is half a deviance, otherwise None."""
-    return model.loss_ if getattr(model.loss_, "log_link", False) else None
+    return scored(model, y, predicted, proba, trained_on, shift_of(known))
 
 
 def shift_of(known: Mapping[str, AnyArray]) -> NDArray[np.float64] | None:
@@ -77,29 +70,27 @@ def shift_of(known: Mapping[str, AnyArray]) -> NDArray[np.float64] | None:
 
 
 def scored(
+    model: Any,
     y: AnyArray,
     predicted: AnyArray,
     proba: AnyArray | None,
-    classes: AnyArray | None,
     trained_on: AnyArray,
-    *,
-    log: bool = False,
-    deviance: Loss | None = None,
     shift: NDArray[np.float64] | None = None,
 ) -> HeldOut:
-    """Scores of predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
+    """Scores of a model's predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
 
-    Where the loss is half of a ``deviance``, D², the share of it that is explained, comes first; ``shift`` is what offsets
-    and exposures add to the margins. A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
+    Where the loss is half of a deviance, D², the share of it that is explained, comes first; ``shift`` is what offsets
+    and exposures add to the margins. A model of the logarithm is also judged by the R² of that: in its own units a few large targets decide.
     """
+    classes: AnyArray | None = getattr(model, "classes_", None)
     if classes is not None:
         return _classes(y, predicted, proba, classes, trained_on)
     scores, constant = (_errors(y, guess) for guess in (predicted, trained_on.mean()))
-    if deviance is not None:
+    if getattr(model.loss_, "log_link", False):
         mean = np.full(y.size, max(float(trained_on.mean()), np.finfo(float).tiny))
-        scores = {"D²": explained_deviance(deviance, y, predicted, None, shift)} | scores
-        constant = {"D²": explained_deviance(deviance, y, mean, None, shift)} | constant
-    if log and y.min() > 0:
+        scores = {"D²": explained_deviance(model.loss_, y, predicted, None, shift)} | scores
+        constant = {"D²": explained_deviance(model.loss_, y, mean, None, shift)} | constant
+    if getattr(model, "log_target_", False) and y.min() > 0:
         for found, guess in ((scores, np.log(predicted)), (constant, np.log(trained_on).mean())):
             if "R²" in (of_log := _errors(np.log(y), guess)):
                 found["R² of the logarithm"] = of_log["R²"]
