@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 from reshuffle.errors import held_warnings
@@ -25,57 +25,35 @@ A_CALL = 3_000_000
 PROOF = "duality gap"
 
 
-class InTheCore(NamedTuple):
-    """A path from the core: for each strength x, P(x), a bound on P(x) - P* over f(0) - inf f, and the number of Newton steps."""
-
-    points: Array
-    objectives: Array
-    bounds: Array
-    steps: NDArray[np.int64]
-
-
 def path_along(problem: CoxProblem, method: FittingSolver, model: Any, who: str) -> Path:
     """The path at the strengths of a model; ``method`` is the solver that its parameters mean."""
     strengths = model.lambdas_
-    found = in_the_core(problem, strengths, model.solver, method)
-    if found is None:
+    path = in_the_core(problem, strengths, model.solver, method)
+    if path is None:
         return path_of(walk(problem, strengths, method, who), strengths, method, model)
-    certificates = [Certificate("gap", bound, method.tol, PROOF) for bound in found.bounds.tolist()]
-    missed = np.flatnonzero(~(found.bounds <= method.tol))
+    missed = np.flatnonzero(~path.converged)
     if missed.size:
+        starts = [(at_strength(problem, float(strengths[k])), path.coefs[k]) for k in missed]
         with held_warnings() as held:
-            results = [
-                method.solve(at_strength(problem, float(strengths[k])), found.points[k])
-                for k in missed
-            ]
+            results = [method.solve(*start) for start in starts]
         retell_path(held, who, strengths[missed], results, method, strengths.size)
         others = path_of(results, strengths[missed], method, model)
-        found.points[missed], found.objectives[missed] = others.coefs, others.objectives
-        found.bounds[missed] = [each.value for each in others.certificates]
-        found.steps[missed] += others.n_iters
+        path.coefs[missed], path.objectives[missed] = others.coefs, others.objectives
+        path.n_iters[missed] += others.n_iters
         for k, certificate in zip(missed, others.certificates, strict=True):
-            certificates[k] = certificate
-    return Path(
-        lambdas=strengths,
-        coefs=found.points + 0.0,
-        intercepts=np.zeros(strengths.size),
-        objectives=found.objectives,
-        certificates=certificates,
-        n_iters=found.steps,
-        converged=found.bounds <= method.tol,
-        names=getattr(model, "feature_names_in_", None),
-    )
+            path.certificates[k], path.converged[k] = certificate, certificate.value <= method.tol
+    return replace(path, names=getattr(model, "feature_names_in_", None))
 
 
 def points_along(
     problem: CoxProblem, method: FittingSolver, model: Any, given_up: Callable[[], bool]
 ) -> list[Array]:
     """The minimisers alone, for the folds of a cross-validation; fewer if it was given up."""
-    found = in_the_core(problem, model.lambdas_, model.solver, method, given_up)
-    if found is not None and np.all(found.bounds <= method.tol):
-        return list(found.points)
-    path = takewhile(lambda _: not given_up(), follow(problem, model.lambdas_, method))
-    return [result.x for result in path]
+    path = in_the_core(problem, model.lambdas_, model.solver, method, given_up)
+    if path is not None and path.converged.all():
+        return list(path.coefs)
+    found = takewhile(lambda _: not given_up(), follow(problem, model.lambdas_, method))
+    return [result.x for result in found]
 
 
 def at_strength(problem: CoxProblem, strength: float) -> CoxProblem:
@@ -89,7 +67,7 @@ def in_the_core(
     name: object,
     method: FittingSolver,
     given_up: Callable[[], bool] = lambda: False,
-) -> InTheCore | None:
+) -> Path | None:
     """The path of a dense problem with a separable penalty; None for other problems, and if it was given up."""
     rows, form = problem.in_the_core, problem.form
     if not isinstance(name, str) or name != NEWTON or rows is None or form is None:
@@ -97,8 +75,8 @@ def in_the_core(
     each = form.one_by_one
     if each is None or np.any(each.free) or not np.isfinite(problem.smoothness.L_max):
         return None
-    count, reference = strengths.size, problem.reference
-    strengths = np.ascontiguousarray(strengths)
+    count, reference, packed = strengths.size, problem.reference, native_form(form)
+    given, accuracy = np.ascontiguousarray(strengths), method.tol * reference
     points, ends = np.zeros((count, problem.features)), np.empty((count, 4))
     together = max(1, A_CALL // (problem.n * problem.features))
     for begin in range(0, count, together):
@@ -106,15 +84,15 @@ def in_the_core(
         if given_up():
             return None
         last = min(begin + together, count)
-        rows.follow(
-            native_form(form),
-            strengths,
-            points,
-            ends,
-            begin,
-            last,
-            method.tol * reference,
-            method.epochs,
-        )
+        rows.follow(packed, given, points, ends, begin, last, accuracy, method.epochs)
     values, psi, bounds, steps = ends.T
-    return InTheCore(points, values + psi, bounds / reference, steps.astype(np.int64))
+    bounds = bounds / reference
+    return Path(
+        lambdas=strengths,
+        coefs=points + 0.0,
+        intercepts=np.zeros(count),
+        objectives=values + psi,
+        certificates=[Certificate("gap", b, method.tol, PROOF) for b in bounds.tolist()],
+        n_iters=steps.astype(np.int64),
+        converged=bounds <= method.tol,
+    )

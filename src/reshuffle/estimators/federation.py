@@ -47,12 +47,10 @@ def from_federation(result: Result) -> Any:
             "result must be what solve(sites) of a federated solver returned for federated.Sites, "
             f"got {shown(result)}"
         )
-    settings: dict[str, Any] = {
-        "loss": _name(learned.loss),
-        "penalty": learned.penalty,
-        "fit_intercept": learned.intercept,
-    }
-    model = RRClassifier(**settings) if learned.classes else RRRegressor(**settings)
+    kind = RRClassifier if learned.classes else RRRegressor
+    model: Any = kind(penalty=learned.penalty, fit_intercept=learned.intercept)
+    model.loss, model.loss_ = _name(learned.loss), learned.loss
+    model.penalty_, model.n_samples_fit_ = learned.penalty, learned.samples
     if learned.classes:
         model.classes_ = as_written(np.array(learned.classes))
     model.n_features_in_ = learned.features
@@ -64,11 +62,6 @@ def from_federation(result: Result) -> Any:
         model.feature_names_in_ = np.array(learned.names, dtype=object)
     if learned.encoding is not None:
         model.encoding_ = learned.encoding
-    model.loss_, model.penalty_, model.n_samples_fit_ = (
-        learned.loss,
-        learned.penalty,
-        learned.samples,
-    )
     return model
 
 

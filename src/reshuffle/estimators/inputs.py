@@ -199,20 +199,25 @@ def _encoded(estimator: Any, X: Any) -> DataMatrix:
 
 def _in_order(X: Any) -> DataMatrix:
     """Sparse rows with sorted, unique indices; a copy if those of X are not, as in bags of words."""
-    found: DataMatrix = X
     if not X.has_canonical_format:
-        X = found = X.copy()
+        X = X.copy()
         X.sum_duplicates()
+    found: DataMatrix = X
     return found
 
 
+def _columns(X: Any) -> list[tuple[str, object]]:
+    """The names and dtypes of the columns of a table; empty for other data."""
+    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+        return []
+    return [(repr(name), dtype) for name, dtype in zip(X.columns, X.dtypes, strict=True)]
+
+
 def _texts(X: object) -> str:
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        named = zip(X.columns, X.dtypes, strict=False)
-        found = [repr(name) for name, kind in named if not _holds(kind, "is_numeric", "iufb")]
-        if found:
-            return f"the columns {', '.join(found[:5])}{' and others' if len(found) > 5 else ''}"
-    return "some of its columns"
+    found = [name for name, dtype in _columns(X) if not _holds(dtype, "is_numeric", "iufb")]
+    if not found:
+        return "some of its columns"
+    return f"the columns {', '.join(found[:5])}{' and others' if len(found) > 5 else ''}"
 
 
 def _holds(dtype: object, asked: str, letters: str) -> bool:
@@ -235,14 +240,11 @@ def _refuse_columns(X: object) -> None:
     """Refuse lazy tables, columns with the same name, and dates, whose meaning as numbers is unclear."""
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise InputError(f"X must be a table in memory, got a {type(X).__name__}: collect it")
-    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
-        return
-    twice = [repr(name) for name, count in Counter(X.columns).items() if count > 1]
-    if twice:
+    columns = _columns(X)
+    counts = Counter(name for name, _ in columns)
+    if twice := [name for name, count in counts.items() if count > 1]:
         raise InputError(f"X must have columns of different names, got {twice[0]} twice or more")
-    named = zip(X.columns, X.dtypes, strict=True)
-    dates = [repr(name) for name, kind in named if _holds(kind, "is_temporal", "mM")]
-    if dates:
+    if dates := [name for name, dtype in columns if _holds(dtype, "is_temporal", "mM")]:
         raise InputError(
             f"X must hold numbers, got dates or times in the column {dates[0]}: "
             "say in which unit, as numbers"
