@@ -57,7 +57,7 @@ class Linear(Fitted):
     predict: Callable[..., AnyArray]
     """A prediction for each row: a classifier and a regression have their own."""
 
-    def _margins(self, X: object, offset: object = None, exposure: object = None) -> Array:
+    def _margins(self, X: object, offset: object, exposure: object = None) -> Array:
         """Xw + b plus the offsets; one column per row of ``coef_`` if that is a matrix."""
         check_is_fitted(self)
         rows, margins = inputs.design(self, X, reset=False), np.empty(0)

@@ -103,7 +103,7 @@ def _is_positive(loss: object) -> bool:
 
 
 def explained_deviance(
-    loss: Loss, y: object, predicted: Array, sample_weight: object, offsets: Array | None = None
+    loss: Loss, y: object, predicted: Array, sample_weight: object, offsets: Array | None
 ) -> float:
     """D² = 1 - (deviance of the predictions)/(deviance of the empty model); the loss is half the deviance.
 

@@ -19,7 +19,7 @@ import numpy as np
 from reshuffle.datasets.encoding import Category, Number, TableEncoding
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
-from reshuffle.estimators.summary import dense
+from reshuffle.estimators.summary import coefficients
 from reshuffle.losses.native import built_in
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def onnx_graph(model: Linear) -> ModelProto:
         raise InputError(f"ONNX: the mean(z) of {loss!r} is your own code and cannot be exported")
     graph = Graph()
     features = _features(graph, model)
-    coef = np.atleast_2d(dense(model.coef_)).T.astype(np.float64)
+    coef = coefficients(model).T.astype(np.float64)
     intercept = np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
     product = graph.op("MatMul", features, coef)
     margins = graph.op("Add", product, intercept)

@@ -21,12 +21,12 @@ LONGEST = 80
 """Names are cut after this many characters, so that a coefficient is on the same line as its name."""
 
 
-def summary_of(model: Linear, largest: int, names: Any = None) -> str:
+def summary_of(model: Linear, largest: int, names: Any) -> str:
     """Lines about the fit, then the coefficients of largest size, by name.
 
     ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.
     """
-    coef = np.atleast_2d(dense(model.coef_))
+    coef = coefficients(model)
     iterations = f"after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}"
     lines = {
         "model": f"{type(model).__name__}, {loss_words(model.loss_)} loss",
@@ -51,6 +51,11 @@ def summary_of(model: Linear, largest: int, names: Any = None) -> str:
         if len(known) != coef.shape[1]:
             raise InputError(f"names must be {coef.shape[1]}, one per feature, got {len(known)}")
     return "\n".join([*text, *_largest(known, coef, largest)])
+
+
+def coefficients(model: Fitted) -> Array:
+    """A row of coefficients for each output."""
+    return np.atleast_2d(dense(model.coef_))
 
 
 def feature_names(model: Fitted) -> list[str]:

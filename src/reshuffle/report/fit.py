@@ -10,7 +10,7 @@ from reshuffle.arrays import AnyArray
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended
-from reshuffle.estimators.summary import by_size, dense, short
+from reshuffle.estimators.summary import by_size, coefficients, short
 from reshuffle.report import html, pictures, words
 from reshuffle.report.held_out import HeldOut, calibrated
 from reshuffle.report.pictures import drawn
@@ -79,7 +79,7 @@ def tiles(model: Linear, held: HeldOut | None) -> Iterator[tuple[str, str]]:
         if name == "accuracy":
             usual = "would be right by always predicting the most frequent class"
             yield words.share(held.constant[name]), usual
-    coef = np.atleast_2d(dense(model.coef_))
+    coef = coefficients(model)
     used = int(np.count_nonzero(np.any(coef != 0, axis=0)))
     if used == coef.shape[1]:
         yield f"{used:,}", "features, all of which are used"
@@ -160,7 +160,7 @@ def _mistakes(held: HeldOut, classes: AnyArray) -> tuple[html.Markup, str]:
 
 def coefficients_part(model: Linear, names: list[str]) -> html.Markup:
     """The largest coefficients, by name."""
-    coef = np.atleast_2d(dense(model.coef_))
+    coef = coefficients(model)
     order, used = by_size(coef, LARGEST), int(np.count_nonzero(coef.any(axis=0)))
     if not order:
         text = "Every coefficient is zero: the penalty is stronger than any effect."

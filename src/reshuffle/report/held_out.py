@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from reshuffle.arrays import AnyArray, Array
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.numbers import explained_deviance
 
-NOTHING: Mapping[str, AnyArray] = MappingProxyType({})
+BINS = 10
+"""At most this many groups of rows are compared with their predicted probability."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def held_out_numbers(
     X: object,
     y: AnyArray,
     trained_on: AnyArray,
-    known: Mapping[str, AnyArray] = NOTHING,
+    known: Mapping[str, AnyArray],
 ) -> HeldOut | None:
     """Scores on these rows, with their offset and exposure if there are any; None if there are no rows."""
     if not y.size:
@@ -132,7 +132,7 @@ def _errors(y: AnyArray, guess: AnyArray) -> dict[str, float]:
     return found
 
 
-def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:
+def calibrated(held: HeldOut) -> tuple[Array, Array, Array]:
     """Predicted probabilities in bins of equally many rows, the observed frequencies, and the numbers of rows.
 
     The probabilities are those of the second class if there are two classes, otherwise those of the predicted class.
@@ -144,6 +144,6 @@ def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:
     else:
         said, found = held.probabilities.max(axis=1), held.true == held.predicted
     order = np.argsort(said, kind="stable")
-    parts = [p for p in np.array_split(order, min(bins, max(1, said.size // 5))) if p.size]
+    parts = [p for p in np.array_split(order, min(BINS, max(1, said.size // 5))) if p.size]
     means = [(said[p].mean(), found[p].mean(), p.size) for p in parts]
     return tuple(map(np.array, zip(*means, strict=True)))  # type: ignore[return-value]

@@ -64,7 +64,7 @@ def _themed(svg: str, title: str) -> str:
 
 
 def convergence(
-    trace: Trace, measure: str, tol: float, counted: str = "epochs"
+    trace: Trace, measure: str, tol: float, counted: str
 ) -> Iterator[tuple[Markup, str]]:
     """The objective and the certificate, epoch by epoch or round by round."""
     epochs, values = trace["epoch"], trace["objective"]
