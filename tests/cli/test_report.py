@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_every_class_has_its_numbers(tmp_path: Path) -> None:
 def test_precision_and_recall_are_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     y, said = rng.integers(0, 4, 200), rng.integers(0, 3, 200)
-    held = scored(y, said, None, np.arange(4), y)
+    held = scored(SimpleNamespace(classes_=np.arange(4)), y, said, None, y)
     theirs = precision_recall_fscore_support(y, said, labels=np.arange(4), zero_division=np.nan)
     ours = np.array([row[2:] for row in held.by_class()])
     np.testing.assert_allclose(ours.T[:2], theirs[:2])

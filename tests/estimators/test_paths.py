@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import reshuffle as rs
 from reshuffle.estimators.cross_validation import chosen, in_threads
-from reshuffle.estimators.scaling import Times, scaled
+from reshuffle.estimators.scaling import Times, scaling
 
 SCRIPT = """
 import sys, warnings
@@ -112,12 +112,12 @@ def test_scaled_penalties_keep_their_abilities_where_that_is_right() -> None:
         rs.penalties.NonNegative(0.5, 0.1),
         rs.penalties.SparseGroupLasso(0.1, 0.2, groups=[0, 0, 1, 1, 2, 2]),
     ):
-        twice = scaled(penalty, 2.0, shape)
+        twice = scaling(penalty, shape)(2.0)
         assert type(twice) is type(penalty)
         x = np.linspace(0.1, 1.0, 6)
         np.testing.assert_allclose(twice.prox(x, 0.3), penalty.prox(x, 0.6))
     ball = rs.penalties.L1Ball(1.0)
-    twice = scaled(ball, 2.0, shape)
+    twice = scaling(ball, shape)(2.0)
     assert isinstance(twice, Times)
     np.testing.assert_allclose(twice.prox(np.ones(6), 1.0), ball.prox(np.ones(6), 2.0))
 

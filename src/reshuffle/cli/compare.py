@@ -79,7 +79,7 @@ def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, di
         "target": target,
         "loss": task.loss,
     }
-    return ready.problem(penalty, choices.intercept), about | {"penalty": repr(penalty)}
+    return ready.problem(penalty), about | {"penalty": repr(penalty)}
 
 
 def _table(found: Costs) -> Table:

@@ -15,7 +15,7 @@ from reshuffle.datasets.numbers import as_numbers
 from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
 from reshuffle.estimators.linear import Linear
-from reshuffle.report.held_out import HeldOut, deviance_of, scored, shift_of
+from reshuffle.report.held_out import HeldOut, scored, shift_of
 
 FITTED = "If the model was fitted to some of these rows, it does better on them than on new ones."
 
@@ -95,12 +95,8 @@ class Scores:
                     f"--score: the target holds {strange[0]!r}, which is no class of the model; its classes are "
                     f"{', '.join(map(str, classes))}"
                 )
-        log = bool(getattr(self.model, "log_target_", False))
-        deviance, predicted = deviance_of(self.model), np.concatenate(self._predicted)
         shift = np.concatenate(self._shifts) if self._shifts else None
-        return scored(
-            true, predicted, proba, classes, true, log=log, deviance=deviance, shift=shift
-        )
+        return scored(self.model, true, np.concatenate(self._predicted), proba, true, shift)
 
     def document(self) -> dict[str, object]:
         """The scores as a JSON object, for programs."""

@@ -8,26 +8,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from reshuffle.arrays import Array
-from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.errors import InputError, shown
 from reshuffle.estimators.array_api import is_on_card
-from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.early_stopping import Watch, held_out
 from reshuffle.estimators.hooks import Hooks, with_callbacks
 from reshuffle.estimators.inputs import Prepared, check_flags, check_level
 from reshuffle.estimators.linear import Linear
-from reshuffle.estimators.nested import Nested
-from reshuffle.estimators.outcome import Certificate, certificate_of, in_our_words, retell
-from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.outcome import Certificate, certificate_of
+from reshuffle.estimators.penalty_names import penalty_for
 from reshuffle.estimators.private_fit import check_private_fit, refuse_private
 from reshuffle.estimators.sample_stream import SampleStream, chunk
 from reshuffle.estimators.solver_names import seed_of, solver_of, tol_of
-from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem
 from reshuffle.trace import Result
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LinearEstimator(Linear, Hooks, Nested):
+class LinearEstimator(Hooks, Linear):
     """Minimises the mean loss plus a penalty. The parameters are described in ``RRClassifier``."""
 
     loss: object = None
@@ -66,23 +63,20 @@ class LinearEstimator(Linear, Hooks, Nested):
         ``offset`` has a known number for each row that is added to its margin; ``exposure`` is the offset
         log(exposure), for losses with a log link.
         """
-        return self._learn(self.prepared(X, y, sample_weight, offset, exposure))
-
-    def _learn(self, data: Prepared) -> Self:
-        """Solve, and set the fitted attributes."""
+        data = self.prepared(X, y, sample_weight, offset, exposure)
         check_flags(self, "fit_intercept", "positive", "warm_start", "early_stopping")
         check_level("verbose", self.verbose)
         check_private_fit(self)
         seed = seed_of(self.random_state)
-        penalty = self._penalty(data.shape)
+        penalty = penalty_for(self, data.shape)
         on_card, device, watch = is_on_card(data.X), self.device, None
         problem: Any
         if on_card:
             self._check_on_card()
             device = "cuda" if device is None and isinstance(self.solver, str) else device
-            problem = data.on_card(penalty, self.fit_intercept, device)
+            problem = data.on_card(penalty, device)
         else:
-            problem = data.problem(penalty, self.fit_intercept)
+            problem = data.problem(penalty)
         tol = tol_of(self.tol, self.solver, problem, device="cuda" if on_card else device)
         solver = solver_of(self.solver, tol, self.max_iter, seed, device=device)
         if self.early_stopping:
@@ -93,25 +87,22 @@ class LinearEstimator(Linear, Hooks, Nested):
                     "leave out the rows of weight zero, or give another random_state"
                 )
             watch = Watch(problem.take(rows[1].astype(np.uint32)), self.n_iter_no_change)
-            problem = data.take(rows[0]).problem(penalty, self.fit_intercept)
+            problem = data.take(rows[0]).problem(penalty)
         self.loss_, self.penalty_ = problem.loss, problem.penalty
-        callbacks = [*self._given_callbacks(), *([watch] if watch else [])]
-        tasks = self._tasks(solver.limit, self.attributes_of, self._shown(data))
-        with held_warnings() as held, in_our_words(type(self).__name__):
-            result = solver.solve(
-                problem,
-                self._start(problem.shape),
-                callbacks=[*callbacks, *tasks.callbacks],
-                progress=bool(self.verbose),
-            )
-        certificate = certificate_of(result, solver.tol)
-        retell(held, type(self).__name__, result, certificate)
+        callbacks = self._given_callbacks()
+        tasks = self._tasks(solver.limit, self._shown(data))
+        callbacks += [own for own in (watch, tasks) if own]
+        begin, bar = self._start(problem.shape), bool(self.verbose)
+        result, certificate = self._solved(
+            solver, problem, begin, callbacks=callbacks, progress=bar
+        )
         self._keep(result, problem, certificate, watch)
         private = result.privacy is not None  # the model must not keep the rows
         self.data_ = None if private or on_card else data
         if not private:
             self.stream_ = None if on_card else SampleStream.after(problem, seed)
-        tasks.end(result.x)
+        if tasks:
+            tasks.end(result.x)
         return self
 
     def _check_on_card(self) -> None:
@@ -123,10 +114,6 @@ class LinearEstimator(Linear, Hooks, Nested):
                 "early_stopping must be False for rows on a graphics card, of which none are held out, got True"
             )
 
-    def _penalty(self, shape: tuple[int, ...]) -> Penalty:
-        settings = (self.l1, self.l2, self.penalty_factors, self.positive)
-        return penalty_of(by_columns(self.penalty, self), *settings, shape)
-
     def _shown(self, data: Prepared) -> dict[str, object]:
         """The data for scikit-learn's callbacks: the rows, and the targets as the user gave them."""
         codes = data.codes
@@ -135,23 +122,15 @@ class LinearEstimator(Linear, Hooks, Nested):
     def _keep(
         self, result: Result, problem: Problem, certificate: Certificate, watch: Watch | None
     ) -> None:
-        x, objective = result.x, result.trace.last()["objective"]
+        x = result.x
+        self.set_ending(result, certificate)
         if watch is not None and watch.losses:
             self.validation_losses_ = np.array(watch.losses)
-            if not np.array_equal(
-                watch.x, x
-            ):  # Early stopping keeps an earlier point, at which nothing was proved.
-                certificate = Certificate(certificate.measure, np.nan, certificate.tol, "")
-                x, objective = watch.x, problem.objective(watch.x)
-        self.__dict__.update(self.attributes_of(x))
-        self.n_iter_, self.converged_, self.message_ = (
-            result.epoch,
-            result.converged,
-            result.message,
-        )
-        self.certificate_, self.trace_ = certificate, result.trace
-        self.privacy_ = result.privacy
-        self.objective_, self.n_samples_fit_ = objective, problem.n
+            if not np.array_equal(watch.x, x):  # It keeps a point at which nothing was proved.
+                x, self.objective_ = watch.x, problem.objective(watch.x)
+                self.certificate_ = Certificate(certificate.measure, np.nan, certificate.tol, "")
+        self.set_solution(x)
+        self.n_samples_fit_ = problem.n
 
     def _advance(self, data: Prepared) -> Self:
         """One more call of ``partial_fit``."""
@@ -170,7 +149,7 @@ class LinearEstimator(Linear, Hooks, Nested):
                 "early_stopping must be False for partial_fit, which holds no rows out, got True"
             )
         stream = getattr(self, "stream_", None) or SampleStream(seed=seed_of(self.random_state))
-        part = chunk(data, self._penalty(data.shape), self.fit_intercept)
+        part = chunk(data, penalty_for(self, data.shape))
         self.loss_, self.penalty_ = part.loss, part.penalty
         start = self.solution() if hasattr(self, "coef_") else None
         result, self.stream_ = stream.advance(part, start)
@@ -196,8 +175,3 @@ class LinearEstimator(Linear, Hooks, Nested):
         raise InputError(
             f"callbacks must be a function of a result or a list of such, got {shown(self.callbacks)}"
         )
-
-    def __sklearn_tags__(self) -> object:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

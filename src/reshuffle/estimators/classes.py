@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 
 from reshuffle.arrays import AnyArray, Array, Mask
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.estimators import inputs
 from reshuffle.estimators.array_api import answers_in_kind, here
 from reshuffle.estimators.inputs import Prepared
@@ -20,7 +23,7 @@ from reshuffle.estimators.loss_names import (
     mean_of,
     takes_more_classes,
 )
-from reshuffle.estimators.weights import weigh
+from reshuffle.validation import check_weights
 
 
 def _probabilities(model: LinearClassifier) -> bool:
@@ -40,14 +43,17 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
         sample_weight: object,
         offset: object = None,
         exposure: object = None,
+        named: AnyArray | None = None,
+        reset: bool = True,
     ) -> Prepared:
-        """Check the data, convert them for a problem, and record the classes."""
-        X = inputs.design(self, X, reset=True)
-        classes, codes = inputs.labels(self, y)
-        weights = inputs.weights_of(sample_weight, X.shape[0])
+        """Check the data, convert them for a problem, and record the classes: the labels of y, or those ``named``."""
+        X = inputs.design(self, X, reset=reset)
+        classes, codes = (
+            inputs.labels(self, y) if named is None else inputs.known_labels(self, y, named)
+        )
         inputs.check_length(X, codes)
-        weights = weigh(weights, self.class_weight, classes, codes)
-        kept = _rows_of_classes(classes, codes, weights)
+        weights = weigh(sample_weight, self.class_weight, classes, codes)
+        kept = _rows_of_classes(classes, codes, weights) if named is None else None
         if kept is not None and weights is not None:
             there, codes = np.unique(codes[kept], return_inverse=True)
             X, classes, weights = X[kept], classes[there], weights[kept]
@@ -58,18 +64,17 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             # The old coefficients belong to other classes and are no start.
             self.__dict__.pop("coef_", None)
         self.classes_ = classes
-        y, outputs = targets_of(codes, classes.size)
         offsets = inputs.offsets_of(offset, exposure, len(codes if kept is None else kept), loss)
         offsets = offsets if offsets is None or kept is None else offsets[kept]
-        return Prepared(X, y, loss, weights, outputs, codes, offsets)
+        y, outputs = (codes, (classes.size,)) if classes.size > 2 else (2.0 * codes - 1.0, ())
+        return Prepared(X, y, loss, weights, outputs, codes, self.fit_intercept, offsets)
 
     def attributes_of(self, x: Array) -> dict[str, AnyArray]:
         """Coefficients and intercepts as rows. A constant added to all intercepts changes no prediction, so they are made to sum to zero."""
-        found = super().attributes_of(x)
+        coef, intercept = super().attributes_of(x).values()
         if x.ndim == 1:
-            found = {name: np.atleast_1d(value) for name, value in found.items()}
-            return found | {"coef_": found["coef_"].reshape(1, -1)}
-        return found | {"intercept_": found["intercept_"] - found["intercept_"].mean()}
+            return {"coef_": coef.reshape(1, -1), "intercept_": np.atleast_1d(intercept)}
+        return {"coef_": coef, "intercept_": intercept - intercept.mean()}
 
     def solution(self) -> Array:
         x = super().solution()
@@ -122,15 +127,10 @@ class LinearClassifier(ClassifierMixin, Linear):  # type: ignore[misc]
             logarithms: Array = np.log(here(self.predict_proba(X, offset)))
         return logarithms
 
-    def __sklearn_tags__(self) -> object:
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = takes_more_classes(self.loss)
         return tags
-
-
-def targets_of(codes: AnyArray, count: int) -> tuple[AnyArray, tuple[int, ...]]:
-    """Targets in the form for a loss, and the shape of one margin."""
-    return (2.0 * codes - 1.0, ()) if count == 2 else (codes, (count,))
 
 
 def _rows_of_classes(classes: AnyArray, codes: AnyArray, weights: AnyArray | None) -> Mask | None:
@@ -141,3 +141,31 @@ def _rows_of_classes(classes: AnyArray, codes: AnyArray, weights: AnyArray | Non
         return None
     kept: Mask = weights > 0
     return kept
+
+
+def weigh(
+    sample_weight: object, class_weight: object, classes: AnyArray, codes: AnyArray
+) -> NDArray[np.float64] | None:
+    """w_i = sample_weight_i · class_weight of y_i; ``None`` if all are 1.
+
+    "balanced" gives every class the same total: Σw/(K·Σ_{i in class} w_i).
+    """
+    weights = inputs.weights_of(sample_weight, codes.size)
+    check_weights(weights, codes.size)  # Checked first, so that an error names what was given.
+    if class_weight is None:
+        return None if weights is None else np.asarray(weights, dtype=np.float64)
+    given = np.ones(codes.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(codes, given, minlength=classes.size)
+        with np.errstate(divide="ignore"):
+            factors = np.where(totals > 0, totals.sum() / (classes.size * totals), 0.0)
+    elif isinstance(class_weight, Mapping):
+        factors = compute_class_weight(dict(class_weight), classes=classes, y=classes[codes])
+        if not (np.isfinite(factors).all() and factors.min() >= 0):
+            raise InputError(f"class_weight must not be negative, got {shown(class_weight)}")
+    else:
+        raise InputError(
+            f'class_weight must be None, "balanced" or a dict from class to weight, got {shown(class_weight)}'
+        )
+    weighed: NDArray[np.float64] = given * factors[codes]
+    return weighed

@@ -8,10 +8,7 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.base import LinearEstimator
-from reshuffle.estimators.classes import LinearClassifier, targets_of
-from reshuffle.estimators.inputs import Prepared
-from reshuffle.estimators.loss_names import loss_of_classes
-from reshuffle.estimators.weights import weigh
+from reshuffle.estimators.classes import LinearClassifier
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -88,7 +85,6 @@ class RRClassifier(LinearClassifier, LinearEstimator):
         The first call names all ``classes``. Steps shrink over the calls as ``SampleStream`` says.
         """
         first = not hasattr(self, "coef_")
-        X = inputs.design(self, X, reset=first)
         if first and classes is None:
             raise InputError("classes must be given in the first call of partial_fit, got None")
         named = self.classes_ if classes is None else inputs.labels(self, classes)[0]
@@ -99,16 +95,8 @@ class RRClassifier(LinearClassifier, LinearEstimator):
                 f"classes must stay {self.classes_.tolist()}, got {named.tolist()}: "
                 "use a fresh estimator for others"
             )
-        self.classes_ = named
-        codes = inputs.known_labels(self, y, named)
-        inputs.check_length(X, codes)
-        given = inputs.weights_of(sample_weight, X.shape[0])
         if self.class_weight == "balanced":
             raise InputError(
                 'class_weight="balanced" needs all rows at once: give partial_fit a dict of weights'
             )
-        weights = weigh(given, self.class_weight, named, codes)
-        y, outputs = targets_of(codes, named.size)
-        loss = loss_of_classes(self.loss, named.size)
-        offsets = inputs.offsets_of(offset, None, X.shape[0], loss)
-        return self._advance(Prepared(X, y, loss, weights, outputs, codes, offsets))
+        return self._advance(self.prepared(X, y, sample_weight, offset, named=named, reset=first))

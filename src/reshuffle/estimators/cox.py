@@ -8,18 +8,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from reshuffle.arrays import AnyArray, DataMatrix
-from reshuffle.errors import InputError, held_warnings, shown
+from reshuffle.errors import InputError, shown
 from reshuffle.estimators import inputs
-from reshuffle.estimators.column_penalties import by_columns
-from reshuffle.estimators.nested import Nested
-from reshuffle.estimators.outcome import Certificate, certificate_of, retell
-from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.outcome import Certificate, Fitted
+from reshuffle.estimators.penalty_names import penalty_for
 from reshuffle.inference import Inference
 from reshuffle.penalties import Penalty, weak_convexity
 from reshuffle.solvers import FISTA, ProxNewton
 from reshuffle.survival import Baseline, CoxProblem, concordance
 from reshuffle.survival.outcomes import check_events, check_strata, check_times, parts
-from reshuffle.trace import Result, Trace
+from reshuffle.trace import Result
 from reshuffle.validation import as_array, check_positive
 
 Array = NDArray[np.float64]
@@ -37,18 +35,22 @@ class Survival(NamedTuple):
     events: NDArray[np.bool_]
     strata: NDArray[np.int64]
     weights: Array | None
+    ties: str
 
-    def problem(self, penalty: Penalty, ties: str) -> CoxProblem:
+    def problem(self, penalty: Penalty) -> CoxProblem:
         """The partial likelihood of these rows plus ψ."""
-        return CoxProblem(
-            self.X, self.times, self.events, ties, self.strata, penalty, 0.0, self.weights
-        )
+        X, times, events, strata, weights, ties = self
+        return CoxProblem(X, times, events, ties, strata, penalty, 0.0, weights)
 
     def take(self, rows: AnyArray) -> Survival:
-        weights = None if self.weights is None else self.weights[rows]
-        return Survival(
-            self.X[rows], self.times[rows], self.events[rows], self.strata[rows], weights
+        each = (
+            (name, getattr(self, name)) for name in ("X", "times", "events", "strata", "weights")
         )
+        return self._replace(**{name: value[rows] for name, value in each if value is not None})
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.X.shape[1:]
 
 
 def solver_for(
@@ -69,24 +71,12 @@ def solver_for(
     return given
 
 
-class CoxModel(Nested):
+class CoxModel(Fitted):
     """A fitted model of proportional hazards, and predictions from it."""
 
-    ties: object
-    coef_: Array
+    ties: str
     strata_: AnyArray
     baseline_: Baseline
-    n_features_in_: int
-    converged_: bool
-    message_: str
-    n_iter_: int
-    objective_: float
-    certificate_: Certificate
-    trace_: Trace
-    penalty_: Penalty
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
 
     def prepared(self, X: object, y: object, sample_weight: object, strata: object) -> Survival:
         """Check the data and convert them for a problem."""
@@ -97,19 +87,18 @@ class CoxModel(Nested):
         codes = check_strata(strata, n)
         self.strata_ = np.zeros(1) if strata is None else np.unique(as_array("strata", strata))
         weights = inputs.weights_of(sample_weight, n)
-        return Survival(X, check_times("y", times, n), check_events("y", events, n), codes, weights)
+        times, events = check_times("y", times, n), check_events("y", events, n)
+        return Survival(X, times, events, codes, weights, self.ties)
+
+    def attributes_of(self, x: Array) -> dict[str, Any]:
+        """The coefficients of a solution, for a path, where there is no intercept."""
+        return {"coef_": x + 0.0, "intercept_": 0.0}  # Adding 0 turns -0 into 0.
 
     def _keep(self, problem: CoxProblem, result: Result, certificate: Certificate) -> None:
-        self.coef_ = result.x + 0.0  # adding 0 turns -0 into 0
+        self.coef_ = result.x + 0.0
         self.strata_ = self.strata_[problem.labels]  # those with a row of positive weight
         self.baseline_, self.penalty_ = Baseline.of(problem, result.x), problem.penalty
-        self.n_iter_, self.converged_, self.message_ = (
-            result.epoch,
-            result.converged,
-            result.message,
-        )
-        self.certificate_, self.trace_ = certificate, result.trace
-        self.objective_ = result.trace.last()["objective"]
+        self.set_ending(result, certificate)
         self.problem_ = problem
 
     # --- predictions ---------------------------------------------------------------------------
@@ -170,9 +159,8 @@ class CoxModel(Nested):
         check_is_fitted(self)
         return inference_of_cox(self, covariance, level)
 
-    def __sklearn_tags__(self) -> object:
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 
@@ -233,13 +221,7 @@ class RRCox(CoxModel):
         """Find the minimiser for these rows, times and events; ``strata`` are labels, one per row."""
         inputs.check_flags(self, "positive")
         data = self.prepared(X, y, sample_weight, strata)
-        settings = (self.l1, self.l2, self.penalty_factors, self.positive)
-        penalty = penalty_of(by_columns(self.penalty, self), *settings, data.X.shape[1:])
-        problem = data.problem(penalty, self.ties)
+        problem = data.problem(penalty_for(self, data.shape))
         solver = solver_for(problem, self.solver, self.tol, self.max_iter, TIGHT)
-        with held_warnings() as held:
-            result = solver.solve(problem)
-        certificate = certificate_of(result, solver.tol)
-        retell(held, type(self).__name__, result, certificate)
-        self._keep(problem, result, certificate)
+        self._keep(problem, *self._solved(solver, problem))
         return self

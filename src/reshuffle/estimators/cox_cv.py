@@ -1,29 +1,27 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators import inputs
-from reshuffle.estimators.column_penalties import by_columns
 from reshuffle.estimators.cox import Array, CoxModel, Survival, solver_for
-from reshuffle.estimators.cox_paths import path_along, points_along, result_at
-from reshuffle.estimators.cross_validation import CHOSEN, RULES, chosen, in_threads
-from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
+from reshuffle.estimators.cox_paths import at_strength, path_along, points_along
+from reshuffle.estimators.cross_validation import RULES, GivenUp, StrengthSearch
+from reshuffle.estimators.folds import Fold, folds_of
 from reshuffle.estimators.outcome import certificate_of
-from reshuffle.estimators.paths import Path, strengths_of, unit_penalty
+from reshuffle.estimators.paths import Path
 from reshuffle.estimators.solver_names import ALONG_A_PATH, FittingSolver, seed_of
-from reshuffle.inference import Inference
 from reshuffle.survival import CoxProblem, concordance
 
 SCORES = ("concordance", "likelihood")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RRCoxCV(CoxModel):
+class RRCoxCV(StrengthSearch, CoxModel):
     """P(w) = -(1/n) log L(w) + λ·ψ(w), with the λ that does best on held-out rows.
 
     Parameters
@@ -54,21 +52,11 @@ class RRCoxCV(CoxModel):
     (True, (10, 5))
     """
 
-    penalty: object = "l1"
-    l1_ratio: float = 0.5
-    lambdas: object = 50
     smallest: float = 0.01
-    cv: object = None
     scoring: object = "concordance"
-    rule: str = "min"
-    penalty_factors: object = None
-    positive: bool = False
     ties: str = "efron"
     solver: object = "newton"
-    tol: float | None = None
     max_iter: int = 200
-    random_state: object = 0
-    n_jobs: int | None = None
 
     def fit(
         self,
@@ -80,74 +68,51 @@ class RRCoxCV(CoxModel):
     ) -> Self:
         """Follow a path on each fold and on all rows, and keep the model at the best strength."""
         inputs.check_flags(self, "positive")
-        for name, known in (("rule", RULES), ("scoring", SCORES)):
-            if getattr(self, name) not in known:
-                raise InputError(
-                    f"{name} must be one of {', '.join(map(repr, known))}, got {getattr(self, name)!r}"
-                )
+        inputs.check_choice("rule", self.rule, RULES)
+        inputs.check_choice("scoring", self.scoring, SCORES)
         data = self.prepared(X, y, sample_weight, strata)
-        codes = data.events.astype(np.int64)
-        folds = folds_of(self.cv, data.X, data.times, codes, groups, seed_of(self.random_state))
+        codes, seed = data.events.astype(np.int64), seed_of(self.random_state)
+        folds = folds_of(self.cv, data.X, data.times, codes, groups, seed)
         counted = data.events if data.weights is None else data.events & (data.weights > 0)
         for k, (rows, held) in enumerate(folds):
             if not (counted[rows].any() and counted[held].any()):
                 raise InputError(
                     f"cv: fold {k} has no event among the rows to learn from or among those held out, of positive weight; use fewer folds"
                 )
-        unit = unit_penalty(
-            by_columns(self.penalty, self),
-            self.l1_ratio,
-            self.penalty_factors,
-            self.positive,
-            data.X.shape[1:],
-        )
-        whole = data.problem(unit, self.ties)
-        solver = solver_for(whole, self.solver, self.tol, self.max_iter, ALONG_A_PATH)
-        self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
-
-        def losses(rows: Fold, given_up: Callable[[], bool]) -> Array:
-            return self._losses(data, whole, rows, solver, given_up)
-
-        self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
-        self.path_: Path = path_along(
-            whole, self.lambdas_, self.solver, solver, self, type(self).__name__
-        )
-        best, sparser = chosen(self.cv_losses_)
-        self.lambda_min_, self.lambda_1se_ = self.lambdas_[best], self.lambdas_[sparser]
-        self.paired_: Paired = paired(self.cv_losses_, sparser, best)
-        k = best if self.rule == "min" else sparser
-        self.lambda_ = float(self.lambdas_[k])
-        own, result = result_at(whole, self.lambda_, solver, self.path_.coefs[k])
+        whole, solver = self.begin(data, seed)
+        k = self._choose(partial(self._losses, data, whole, solver), folds)
+        self.path_: Path = path_along(whole, solver, self, type(self).__name__)
+        own = at_strength(whole, self.lambda_)
+        with held_warnings():  # warnings are given for the whole path
+            result = solver.solve(own, self.path_.coefs[k])
         self._keep(own, result, certificate_of(result, solver.tol))
         return self
 
-    def inference(self, **settings: object) -> Inference:
-        """Refused: the strength was chosen by looking at the same data."""
-        raise InputError(CHOSEN.format(type(self).__name__))
+    def _solver_along(self, problem: CoxProblem, seed: int) -> Any:
+        return solver_for(problem, self.solver, self.tol, self.max_iter, ALONG_A_PATH)
 
     def _losses(
         self,
         data: Survival,
         whole: CoxProblem,
-        rows: Fold,
         solver: FittingSolver,
-        given_up: Callable[[], bool],
+        fold: Fold,
+        given_up: GivenUp,
     ) -> Array:
         """Minus the score of the held-out rows at each λ."""
-        part, held = data.take(rows[0]).problem(whole.penalty, self.ties), data.take(rows[1])
-        points = points_along(part, self.lambdas_, self.solver, solver, given_up)
+        rows, held_out = fold
+        part, held = data.take(rows).problem(whole.penalty), data.take(held_out)
+        points = points_along(part, solver, self, given_up)
         if self.scoring == "concordance":
-            if (
-                held.weights is not None
-            ):  # weights do not count in pairs, except that rows of weight zero are left out
+            if held.weights is not None:  # They count in no pair, but for rows of weight zero.
                 held = held.take(np.flatnonzero(held.weights))
             judged = (held.times, held.events)
             return np.array([-concordance(*judged, held.X @ x, held.strata) for x in points])
         every = np.ones(data.times.size) if data.weights is None else data.weights
         weights = np.zeros(data.times.size)
-        weights[rows[0]] = every[rows[0]]
-        fitted = data._replace(weights=weights).problem(whole.penalty, self.ties)
-        events = float(every[rows[1]] @ held.events)
+        weights[rows] = every[rows]
+        fitted = data._replace(weights=weights).problem(whole.penalty)
+        events = float(every[held_out] @ held.events)
         lost = [_whole(whole, every, data, x) - _whole(fitted, weights, data, x) for x in points]
         return np.array(lost) / events
 
@@ -156,3 +121,51 @@ def _whole(problem: CoxProblem, weights: Array, data: Survival, x: Array) -> flo
     """-log L with the given weights. A problem scales them to mean 1; weights times s add log s for each event."""
     total, share = float(weights.sum()), problem.n / float(weights.sum())
     return total * problem.value(x) - float(weights @ data.events) * float(np.log(share))
+
+
+def cox_path(
+    X: object,
+    y: object,
+    *,
+    penalty: object = "l1",
+    l1_ratio: float = 0.5,
+    lambdas: object = 100,
+    smallest: float = 0.01,
+    sample_weight: object = None,
+    strata: object = None,
+    penalty_factors: object = None,
+    positive: bool = False,
+    ties: str = "efron",
+    solver: object = "newton",
+    tol: float | None = None,
+    max_iter: int = 200,
+) -> Path:
+    """The minimisers of -(1/n) log L + λ·ψ for λ from λ_max down, each begun at the one before.
+
+    The parameters are those of ``RRCoxCV``; ``plotting.plot_path`` draws the path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import reshuffle as rs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 5))
+    >>> y = rs.survival.outcome(rng.exponential(np.exp(-X[:, 0])), rng.random(200) < 0.8)
+    >>> path = rs.cox_path(X, y, lambdas=10)
+    >>> path.nonzeros[0], path.nonzeros[-1], bool(path.converged.all())
+    (np.int64(0), np.int64(5), True)
+    """
+    model = RRCoxCV(
+        penalty=penalty,
+        l1_ratio=l1_ratio,
+        lambdas=lambdas,
+        smallest=smallest,
+        penalty_factors=penalty_factors,
+        positive=positive,
+        ties=ties,
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    problem, method = model.begin(model.prepared(X, y, sample_weight, strata), 0)
+    return path_along(problem, method, model, "cox_path")

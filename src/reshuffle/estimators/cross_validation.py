@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from threading import Event
 from typing import Any, Self, TypeVar
@@ -16,35 +17,31 @@ from sklearn.metrics import check_scoring
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError, held_warnings
-from reshuffle.estimators.column_penalties import by_columns
-from reshuffle.estimators.folds import Fold, Paired, folds_of, paired
-from reshuffle.estimators.inputs import Prepared, check_flags
+from reshuffle.estimators.folds import Fold, Paired, folds_of, paired, standard_error
+from reshuffle.estimators.inputs import Prepared, check_choice, check_flags, forget
 from reshuffle.estimators.linear import Linear
-from reshuffle.estimators.nested import Nested
-from reshuffle.estimators.outcome import certificate_of
+from reshuffle.estimators.outcome import Fitted, certificate_of
 from reshuffle.estimators.paths import Path, follow, path_of, strengths_of, unit_penalty, walk
-from reshuffle.estimators.scaling import scaled
+from reshuffle.estimators.scaling import scaling
 from reshuffle.estimators.solver_names import (
     ALONG_A_PATH,
     FittingSolver,
-    check_on_device,
     seed_of,
     solver_of,
     tol_of,
 )
 from reshuffle.inference import Inference
 from reshuffle.problem import Problem
-from reshuffle.trace import Result
 
+GivenUp = Callable[[], bool]
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CrossValidated(Linear, Nested):
-    """The model on a path that does best on held-out rows. The parameters are described in ``RRClassifierCV``."""
+class StrengthSearch(Fitted):
+    """A choice among the strengths of a path. The parameters are described in ``RRClassifierCV``."""
 
-    loss: object = None
     penalty: object = "l1"
     l1_ratio: float = 0.5
     lambdas: object = 50
@@ -54,12 +51,47 @@ class CrossValidated(Linear, Nested):
     rule: str = "min"
     penalty_factors: object = None
     positive: bool = False
-    fit_intercept: bool = True
     solver: object = "exact"
     tol: float | None = None
     max_iter: int = 1000
     random_state: object = 0
     n_jobs: int | None = None
+
+    def _solver_along(self, problem: Any, seed: int) -> Any:
+        """The solver for the models of a path."""
+        raise NotImplementedError  # linear models and Cox's have their own
+
+    def begin(self, data: Any, seed: int) -> tuple[Any, FittingSolver]:
+        """The problem at λ = 1 and the solver of a path; sets ``lambdas_``."""
+        whole = data.problem(unit_penalty(self, data.shape))
+        solver = self._solver_along(whole, seed)
+        self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
+        return whole, solver
+
+    def _choose(self, losses: Callable[[Fold, GivenUp], Array], folds: list[Fold]) -> int:
+        """Set λ by the losses of held-out rows, and the attributes that tell of the choice; returns its place."""
+        self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
+        best, sparser = chosen(self.cv_losses_)
+        self.lambda_min_, self.lambda_1se_ = self.lambdas_[best], self.lambdas_[sparser]
+        self.paired_: Paired = paired(self.cv_losses_, sparser, best)
+        k = best if self.rule == "min" else sparser
+        self.lambda_ = float(self.lambdas_[k])
+        return k
+
+    def inference(self, **settings: object) -> Inference:
+        """Refused: the strength was chosen by looking at the same data."""
+        raise InputError(
+            f"{type(self).__name__} chose lambda_ by looking at the data, and no interval of its coefficients is valid: fit other rows "
+            "with that strength, or take the features it chose and fit other rows with penalty='none'"
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CrossValidated(StrengthSearch, Linear):
+    """The linear model on a path that does best on held-out rows."""
+
+    loss: object = None
+    fit_intercept: bool = True
     device: Any = None
 
     def fit(
@@ -76,10 +108,7 @@ class CrossValidated(Linear, Nested):
         Rows with the same entry of ``groups`` are held out together; a splitter given as ``cv`` receives them.
         """
         check_flags(self, "fit_intercept", "positive")
-        if self.rule not in RULES:
-            raise InputError(
-                f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
-            )
+        check_choice("rule", self.rule, RULES)
         data = self.prepared(X, y, sample_weight, offset, exposure)
         if data.offsets is not None and self.scoring is not None:
             raise InputError(
@@ -88,35 +117,24 @@ class CrossValidated(Linear, Nested):
             )
         seed = seed_of(self.random_state)
         folds = self._folds(data, groups, seed)
-        unit = unit_penalty(
-            by_columns(self.penalty, self),
-            self.l1_ratio,
-            self.penalty_factors,
-            self.positive,
-            data.shape,
-        )
-        whole = data.problem(unit, self.fit_intercept)
-        tol = tol_of(self.tol, self.solver, whole, ALONG_A_PATH, self.device)
-        solver = solver_of(self.solver, tol, self.max_iter, seed, traced=False, device=self.device)
-        check_on_device(solver, whole)
-        self.lambdas_ = strengths_of(whole, self.lambdas, self.smallest)
+        whole, solver = self.begin(data, seed)
         self.loss_ = whole.loss
-
-        def losses(rows: Fold, given_up: Callable[[], bool]) -> Array:
-            return self._losses(data, whole, rows, solver, given_up)
-
-        self.cv_losses_ = np.column_stack(in_threads(losses, folds, self.n_jobs))
+        k = self._choose(partial(self._losses, data, whole, solver), folds)
         results = walk(whole, self.lambdas_, solver, type(self).__name__)
-        self.path_: Path = path_of(results, self.lambdas_, solver, self, self.attributes_of)
-        best, sparser = chosen(self.cv_losses_)
-        self.lambda_min_, self.lambda_1se_ = self.lambdas_[best], self.lambdas_[sparser]
-        self.paired_: Paired = paired(self.cv_losses_, sparser, best)
-        self._keep(whole, results, best if self.rule == "min" else sparser, solver)
+        self.path_: Path = path_of(results, self.lambdas_, solver, self)
+        self.set_solution(results[k].x)
+        self.set_ending(results[k], certificate_of(results[k], solver.tol))
+        self.n_samples_fit_ = whole.n
+        shape = (whole.features, *whole.shape[1:])
+        self.penalty_ = scaling(whole.penalty, shape)(self.lambda_)
         return self
 
-    def inference(self, **settings: object) -> Inference:
-        """Refused: the strength was chosen by looking at the same data."""
-        raise InputError(CHOSEN.format(type(self).__name__))
+    def _solver_along(self, problem: Problem, seed: int) -> Any:
+        tol = tol_of(self.tol, self.solver, problem, ALONG_A_PATH, self.device)
+        solver = solver_of(self.solver, tol, self.max_iter, seed, traced=False, device=self.device)
+        if getattr(solver, "device", None) is not None:  # Refused before any work.
+            solver.check_problem(problem)
+        return solver
 
     def _folds(self, data: Prepared, groups: object, seed: int) -> list[Fold]:
         folds = folds_of(self.cv, data.X, data.y, data.codes, groups, seed)
@@ -131,21 +149,17 @@ class CrossValidated(Linear, Nested):
         return folds
 
     def _losses(
-        self,
-        data: Prepared,
-        whole: Problem,
-        rows: Fold,
-        solver: FittingSolver,
-        given_up: Callable[[], bool],
+        self, data: Prepared, whole: Problem, solver: FittingSolver, fold: Fold, given_up: GivenUp
     ) -> Array:
-        """The mean loss of the held-out rows at each λ, or minus their score; None if the work was given up."""
-        part = data.take(rows[0]).problem(whole.penalty, self.fit_intercept)
+        """The mean loss of the held-out rows at each λ, or minus their score; fewer if the work was given up."""
+        rows, held_out = fold
+        part = data.take(rows).problem(whole.penalty)
         with held_warnings():  # Warnings are given for the path of all rows only.
             path = takewhile(lambda _: not given_up(), follow(part, self.lambdas_, solver))
             points = [result.x for result in path]
         if self.scoring is not None:
-            return np.array([-self._score(data.take(rows[1]), x) for x in points])
-        held = whole.take(rows[1].astype(np.uint32))
+            return np.array([-self._score(data.take(held_out), x) for x in points])
+        held = whole.take(held_out.astype(np.uint32))
         total = held.weights.sum() if held.weights.size else held.n
         if not total > 0:
             raise InputError("cv: sample_weight must not be zero on all held-out rows of a fold")
@@ -153,41 +167,14 @@ class CrossValidated(Linear, Nested):
 
     def _score(self, data: Prepared, x: Array) -> float:
         model = copy(self)
-        for name, value in self.attributes_of(x).items():
-            setattr(model, name, value)
+        model.set_solution(x)
+        forget(model, "feature_names_in_")  # The rows are an array here, without names.
         y = data.y if data.codes is None else self.classes_[data.codes]
-        X = data.X
-        if hasattr(self, "feature_names_in_"):
-            del model.feature_names_in_  # The rows are an array here, without names.
         weights = {} if data.weights is None else {"sample_weight": data.weights}
-        return float(check_scoring(model, self.scoring)(model, X, y, **weights))
-
-    def _keep(self, whole: Problem, results: list[Result], k: int, solver: FittingSolver) -> None:
-        result, self.lambda_ = results[k], float(self.lambdas_[k])
-        self.__dict__.update(self.attributes_of(result.x))
-        self.n_iter_, self.converged_, self.message_ = (
-            result.epoch,
-            result.converged,
-            result.message,
-        )
-        self.certificate_, self.trace_ = certificate_of(result, solver.tol), result.trace
-        self.objective_, self.n_samples_fit_ = result.trace.last()["objective"], whole.n
-        self.privacy_ = result.privacy  # always None: a private solver is refused
-        shape = (whole.features, *whole.shape[1:])
-        self.penalty_ = scaled(whole.penalty, self.lambda_, shape)
-
-    def __sklearn_tags__(self) -> object:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        return float(check_scoring(model, self.scoring)(model, data.X, y, **weights))
 
 
 RULES = ("min", "1se")
-CHOSEN = (
-    "{} chose lambda_ by looking at the data, and no interval of its coefficients is valid: fit other rows with that strength, "
-    "or take the features it chose and fit other rows with penalty='none'"
-)
-"""Why there is no inference after cross-validation."""
 
 
 def chosen(losses: Array) -> tuple[int, int]:
@@ -198,13 +185,11 @@ def chosen(losses: Array) -> tuple[int, int]:
     """
     means = losses.mean(axis=1)
     best = int(np.argmin(means))
-    folds = losses.shape[1]
-    error = losses[best].std(ddof=1) / np.sqrt(folds) if folds > 1 else 0.0
-    return best, int(np.argmax(means <= means[best] + error))
+    return best, int(np.argmax(means <= means[best] + standard_error(losses[best])))
 
 
 def in_threads(
-    work: Callable[[Piece, Callable[[], bool]], Answer], pieces: list[Piece], n_jobs: int | None
+    work: Callable[[Piece, GivenUp], Answer], pieces: list[Piece], n_jobs: int | None
 ) -> list[Answer]:
     """The result of the work on each piece, in order; the number of threads affects only the time.
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reshuffle.errors import InputError
-from reshuffle.estimators.loss_names import MEANS, sigmoid, softmax
+from reshuffle.estimators.loss_names import MEANS
 from reshuffle.estimators.summary import dense
+from reshuffle.losses import Logistic, Multinomial
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -46,7 +47,9 @@ def _kind(model: Linear) -> Any:
     if hasattr(loss, "mean"):
         raise InputError(f"scikit-learn has no model whose predictions are the mean(z) of {loss!r}")
     if hasattr(model, "classes_"):
-        if MEANS.get(type(loss)) in (None, sigmoid, softmax):
-            return LogisticRegression if type(loss) in MEANS else LinearSVC
+        if type(loss) not in MEANS:
+            return LinearSVC
+        if type(loss) in (Logistic, Multinomial):
+            return LogisticRegression
         raise InputError(f"scikit-learn has no model with the probabilities of {loss!r}")
     return PoissonRegressor if loss.log_link else LinearRegression

@@ -47,28 +47,21 @@ def from_federation(result: Result) -> Any:
             "result must be what solve(sites) of a federated solver returned for federated.Sites, "
             f"got {shown(result)}"
         )
-    settings: dict[str, Any] = {
-        "loss": _name(learned.loss),
-        "penalty": learned.penalty,
-        "fit_intercept": learned.intercept,
-    }
-    model = RRClassifier(**settings) if learned.classes else RRRegressor(**settings)
+    kind = RRClassifier if learned.classes else RRRegressor
+    model: Any = kind(penalty=learned.penalty, fit_intercept=learned.intercept)
+    model.loss, model.loss_ = _name(learned.loss), learned.loss
+    model.penalty_, model.n_samples_fit_ = learned.penalty, learned.samples
     if learned.classes:
         model.classes_ = as_written(np.array(learned.classes))
     model.n_features_in_ = learned.features
-    for name, value in model.attributes_of(_in_units(result.x, learned)).items():
-        setattr(model, name, value)
+    model.set_solution(_in_units(result.x, learned))
+    model.set_ending(result, certificate_of(result, getattr(result, "tol", 0.0)))
     if not learned.intercept and learned.centre is not None and learned.centre.any():
         model.intercept_ = model.intercept_ - _shift(result.x, learned)
     if learned.names:
         model.feature_names_in_ = np.array(learned.names, dtype=object)
     if learned.encoding is not None:
         model.encoding_ = learned.encoding
-    model.loss_, model.penalty_, model.trace_ = learned.loss, learned.penalty, result.trace
-    model.converged_, model.message_ = result.converged, result.message
-    model.n_iter_, model.n_samples_fit_ = result.epoch, learned.samples
-    model.objective_, model.privacy_ = result.trace.last()["objective"], result.privacy
-    model.certificate_ = certificate_of(result, getattr(result, "tol", 0.0))
     return model
 
 

@@ -38,7 +38,11 @@ def folds_of(
     from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 
     target = y if codes is None else codes
-    named = _checked(groups, len(target))
+    named = None if groups is None else np.asarray(groups)
+    if named is not None and named.shape != target.shape[:1]:
+        raise InputError(
+            f"groups must be {len(target)} values, one per row of X, got shape {named.shape}: {shown(groups)}"
+        )
     if cv is None or isinstance(cv, (int, np.integer)):
         count = FOLDS if cv is None else int(cv)
         if named is not None:
@@ -46,9 +50,7 @@ def folds_of(
         if count < 2:
             raise InputError(f"cv must be 2 folds or more, got {count}")
         kind = KFold if codes is None else StratifiedKFold
-        drawn = int(
-            generator(seed, SHUFFLE).integers(2**31)
-        )  # scikit-learn accepts no larger seeds.
+        drawn = int(generator(seed, SHUFFLE).integers(2**31))  # scikit-learn's largest seed
         cv = kind(count, shuffle=True, random_state=drawn)
     splitter = check_cv(cv, target, classifier=codes is not None)
     return list(splitter.split(X, target, named))
@@ -173,24 +175,21 @@ def readable(value: float, digits: int = 3) -> str:
     return f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
+def standard_error(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The standard error of the mean over the folds, which are the last axis; zero for a single fold."""
+    folds = losses.shape[-1]
+    if folds == 1:
+        return np.zeros(losses.shape[:-1])
+    return np.asarray(losses.std(axis=-1, ddof=1) / np.sqrt(folds))
+
+
 def paired(losses: NDArray[np.float64], k: int, best: int) -> Paired:
     """Row k of a table of losses (λ's by folds, from the largest λ down) against row ``best``."""
-    apart = losses[k] - losses[best]
-    folds = apart.size
-    error = float(apart.std(ddof=1) / np.sqrt(folds)) if folds > 1 else np.inf
-    times = float(student.ppf(LEVEL, folds - 1)) if folds > 1 else np.inf
-    mean = float(apart.mean())
-    bound = 0.0 if k == best else mean + times * error
     gain = float(losses[0].mean() - losses[best].mean())
-    return Paired(mean, 0.0 if k == best else error, bound, gain)
-
-
-def _checked(groups: object, n: int) -> AnyArray | None:
-    if groups is None:
-        return None
-    given = np.asarray(groups)
-    if given.shape != (n,):
-        raise InputError(
-            f"groups must be {n} values, one per row of X, got shape {given.shape}: {shown(groups)}"
-        )
-    return given
+    if k == best:
+        return Paired(0.0, 0.0, 0.0, gain)
+    apart, folds = losses[k] - losses[best], losses.shape[1]
+    mean, error, times = float(apart.mean()), np.inf, np.inf
+    if folds > 1:
+        error, times = float(standard_error(apart)), float(student.ppf(LEVEL, folds - 1))
+    return Paired(mean, error, mean + times * error, gain)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.errors import InputError, held_warnings, shown
-from reshuffle.estimators.inputs import Prepared
+from reshuffle.arrays import AnyArray
+from reshuffle.errors import InputError, held_warnings
+from reshuffle.estimators.inputs import Prepared, check_choice
 from reshuffle.estimators.outcome import Fitted, ended, endless
 from reshuffle.estimators.solver_names import TIGHT, seed_of
+from reshuffle.estimators.summary import feature_names
 from reshuffle.inference import Inference
 from reshuffle.inference.after_selection import debiased, halves
 from reshuffle.inference.likelihoods import is_likelihood
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 INTERCEPT = "(intercept)"
-COVARIANCES = ("model", "robust")
-METHODS = ("split", "debiased")
+COVARIANCES = (None, "model", "robust")
+METHODS = (None, "split", "debiased")
 TRUE = "the coefficients of the model, if it is true"
 BEST = "the coefficients of the model of this form that is best for the population"
 SHRUNK = "the coefficients that this ridge would give for the whole population, which it shrinks too; not those without a penalty"
@@ -62,45 +65,30 @@ def inference_of(
                 "fit without class_weight"
             )
         covariance = "robust"
-    data = data_of(model)
+    if getattr(model, "early_stopping", False):
+        raise InputError("inference needs a minimiser, and early_stopping ends before it")
+    data: Prepared = kept_of(model, "data_")
     origin, data = data.origin, data._replace(origin=0.0)  # The table is about the whole intercept.
-    problem = data.problem(model.penalty_, model.fit_intercept)
-    x, names = model.solution().reshape(problem.shape), names_of(model)
+    problem = data.problem(model.penalty_)
+    x, names = model.solution().reshape(problem.shape), feature_names(model)
     if origin:
         x[problem.features :] += origin
     l2 = ridge_of(problem.penalty, problem.features, len(problem.shape))
-    if method is None and l2 is None:
+    if l2 is None and method is None:
         raise InputError(
             f"the intervals of a fit with {problem.penalty!r} are not valid as they stand: the penalty shrinks coefficients to zero or "
             "bounds them, and the distribution of what is left is not normal. Take method='split' (half of the rows "
             "choose features, the other half gives intervals), method='debiased' (the debiased lasso), or fit without a penalty"
         )
-    if method is not None and l2 is not None:
+    if l2 is None:
+        if method == "split":
+            return by_splitting(model, data, covariance, level)
+        return by_debiasing(problem, x, names, covariance, level)
+    if method is not None:
         raise InputError(
             f"method={method!r} is for fits with an ℓ1 penalty, and this one has {problem.penalty!r}: leave method out"
         )
-    if method == "split":
-        return by_splitting(model, data, covariance, level)
-    if method == "debiased":
-        return by_debiasing(problem, x, names, covariance, level)
-    strengths = np.zeros(problem.features) if l2 is None else l2
-    return plain_table(problem, x, strengths, names, covariance, level, model)
-
-
-def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
-    """Check that a choice is None or one of these words."""
-    if given is not None and given not in known:
-        raise InputError(
-            f"{name} must be None or one of {', '.join(map(repr, known))}, got {shown(given)}"
-        )
-
-
-def data_of(model: Linear) -> Prepared:
-    """The data of the fit, of a model at a minimiser."""
-    if getattr(model, "early_stopping", False):
-        raise InputError("inference needs a minimiser, and early_stopping ends before it")
-    kept: Prepared = kept_of(model, "data_")
-    return kept
+    return plain_table(Minimiser(problem, x, l2, names, level), covariance, model)
 
 
 def kept_of(model: Fitted, name: str) -> Any:
@@ -121,56 +109,52 @@ def kept_of(model: Fitted, name: str) -> Any:
 
 def ridge_of(penalty: Penalty, features: int, axes: int) -> Array | None:
     """The strengths of a penalty that is a ridge, or none; ``None`` for one that is neither."""
-    form = compiled_form(penalty, (features,)) if axes == 1 or _is_none(penalty) else None
+    form = compiled_form(penalty, (features,))
     each = None if form is None else form.one_by_one
-    if each is None:
+    if each is None or (axes > 1 and not each.free.all()):
         return None
     free = not each.l1.any() and np.all(np.isinf(each.low)) and np.all(np.isinf(each.high))
     return each.l2 if free else None
 
 
-def _is_none(penalty: Penalty) -> bool:
-    form = compiled_form(penalty, (1,))
-    each = None if form is None else form.one_by_one
-    return each is not None and bool(each.free.all())
+class Minimiser(NamedTuple):
+    """A minimiser without a penalty or with a ridge, and the level of the intervals about it."""
+
+    problem: Problem
+    x: Array
+    l2: Array
+    names: list[str]
+    level: float
+
+    @property
+    def every(self) -> list[str]:
+        """The names of all rows of x."""
+        return [*self.names, *[INTERCEPT] * self.problem.fit_intercept]
 
 
-def names_of(model: Linear) -> list[str]:
-    """The names of the features, or x0, x1, …"""
-    d = model.n_features_in_
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])]
-
-
-def plain_table(
-    problem: Problem,
-    x: Array,
-    l2: Array,
-    names: list[str],
-    covariance: object,
-    level: float,
-    model: Linear,
-) -> Inference:
+def plain_table(found: Minimiser, covariance: object, model: Linear) -> Inference:
     """The table of a fit without a penalty, or with a ridge."""
+    problem, x, l2, _, level = found
     if problem.datafit.outputs:
-        return contrasts(problem, x, l2, names, covariance, level, model)
-    every = [*names, *[INTERCEPT] * problem.fit_intercept]
-    ridge = bool(l2.any())
+        return contrasts(found, covariance == "robust", model.classes_)
+    every, ridge = found.every, bool(l2.any())
     if covariance is None:
         covariance = "robust" if ridge or not is_likelihood(problem.loss) else "model"
     if covariance == "robust":
-        found, about = robust(problem, x, l2, every), SHRUNK if ridge else BEST
-        return Inference(every, x, found, level, np.inf, WEIGHED if ridge else ROBUST, about)
+        kind, about = (WEIGHED, SHRUNK) if ridge else (ROBUST, BEST)
+        spread = robust(problem, x, l2, every)
+        return Inference(every, x, spread, level, np.inf, kind, about)
     if ridge:
         raise InputError(MODEL_OF_RIDGE)
-    found, df = model_based(problem, x, every)
-    return Inference(every, x, found, level, df, MODEL, TRUE)
+    spread, df = model_based(problem, x, every)
+    return Inference(every, x, spread, level, df, MODEL, TRUE)
 
 
-def inference_of_cox(model: Linear, covariance: object, level: float) -> Inference:
+def inference_of_cox(model: Fitted, covariance: object, level: float) -> Inference:
     """The table of a fitted model of proportional hazards."""
     check_level(level)
     check_choice("covariance", covariance, COVARIANCES)
-    problem, x, names = kept_of(model, "problem_"), model.coef_, names_of(model)
+    problem, x, names = kept_of(model, "problem_"), model.coef_, feature_names(model)
     l2 = ridge_of(problem.penalty, problem.features, 1)
     if l2 is None:
         raise InputError(
@@ -188,55 +172,45 @@ def inference_of_cox(model: Linear, covariance: object, level: float) -> Inferen
         scores = problem.scores(x)
         scores -= scores.sum(axis=0) / problem.n
         found = bread @ (scores.T @ scores / problem.n**2) @ bread
-        kind, about = ("robust (Lin and Wei)", SHRUNK if ridge else BEST)
-        return Inference(names, x, found, level, np.inf, kind, about)
+        about = SHRUNK if ridge else BEST
+        return Inference(names, x, found, level, np.inf, "robust (Lin and Wei)", about)
     return Inference(names, x, bread / (problem.n * problem.weight), level, np.inf, MODEL, TRUE)
 
 
-def contrasts(
-    problem: Problem,
-    x: Array,
-    l2: Array,
-    names: list[str],
-    covariance: object,
-    level: float,
-    model: Linear,
-) -> Inference:
+def contrasts(given: Minimiser, robustly: bool, classes: AnyArray) -> Inference:
     """The table for softmax: log odds of each class against the first, which a common shift of all classes does not change."""
+    problem, x, l2, _, level = given
     if not problem.loss.probabilities:
         raise InputError("inference is for one output: fit the columns of y one by one")
     if l2.any():
         raise InputError(
             "inference for more than two classes is for penalty='none': of a ridge it is not implemented"
         )
-    every, classes = [*names, *[INTERCEPT] * problem.fit_intercept], model.classes_
-    labels = [
-        f"{classes[k]} vs {classes[0]}: {name}" for name in every for k in range(1, len(classes))
-    ]
+    first, *rest = classes
+    labels = [f"{one} vs {first}: {name}" for name in given.every for one in rest]
     bread, spread, _, back = pieces_of(problem, x, l2)
     some = np.arange(x.size) % len(classes) != 0
     check_enough(len(labels), counted_rows(problem), "rows")
     half = back[np.ix_(some, some)] @ inverse(bread[np.ix_(some, some)], labels)
-    robustly = covariance == "robust"
     middle = spread[np.ix_(some, some)] if robustly else bread[np.ix_(some, some)] / problem.weight
     found = half @ middle @ half.T / problem.n
     estimate = (x[:, 1:] - x[:, :1]).ravel()
-    kind, about = (ROBUST, BEST) if robustly else (MODEL, TRUE)
-    return Inference(labels, estimate, found, level, np.inf, kind, about)
+    told = (ROBUST, BEST) if robustly else (MODEL, TRUE)
+    return Inference(labels, estimate, found, level, np.inf, *told)
 
 
 def by_splitting(model: Linear, data: Prepared, covariance: str | None, level: float) -> Inference:
     """Half of the rows choose the features, and the other half gives their intervals."""
     first, second = halves(data.y.shape[0], seed_of(model.random_state))
-    names = names_of(model)
+    names = feature_names(model)
     with held_warnings():
-        chooser = data.take(first).problem(model.penalty_, model.fit_intercept)
+        chooser = data.take(first).problem(model.penalty_)
         chosen = ExactProxRR(tol=1e-9).solve(chooser).x[: chooser.features]
     used = chosen != 0.0 if chosen.ndim == 1 else np.any(chosen != 0.0, axis=1)
     kept = np.flatnonzero(used).astype(np.uint32)
     if not kept.size:
         raise InputError("the first half of the rows chooses no feature: there is nothing to infer")
-    problem = data.take(second).problem(Zero(), model.fit_intercept).columns(kept)
+    problem = data.take(second).problem(Zero()).columns(kept)
     with held_warnings():
         result = ExactProxRR(tol=TIGHT).solve(problem)
     if not result.reached or endless(result.message):
@@ -244,12 +218,11 @@ def by_splitting(model: Linear, data: Prepared, covariance: str | None, level: f
             f"the second half of the rows has no minimiser in the {kept.size} features that the first half chose: {result.message}"
         )
     some = [names[j] for j in kept]
-    found = plain_table(
-        problem, result.x, np.zeros(kept.size), some, covariance or "robust", level, model
-    )
+    second_half = Minimiser(problem, result.x, np.zeros(kept.size), some, level)
+    found = plain_table(second_half, covariance or "robust", model)
     method = f"{found.method}; data splitting: {kept.size} features chosen by {first.size} rows, intervals by {second.size} others"
     about = "the best model in the chosen features, for the population"
-    return Inference(found.names, found.estimate, found.covariance, level, found.df, method, about)
+    return replace(found, method=method, about=about)
 
 
 def by_debiasing(

@@ -42,42 +42,35 @@ class Prepared(NamedTuple):
     """The shape of one margin."""
     codes: AnyArray | None
     """For each row the number of its class; None for a regression."""
+    fit_intercept: bool
     offsets: AnyArray | None = None
     """Known parts of the margins, with the logarithms of exposures."""
     origin: float = 0.0
     """A fixed part of the intercept: it is added to all margins, and to the fitted intercept."""
 
-    def problem(self, penalty: Penalty, fit_intercept: bool) -> Problem:
+    def problem(self, penalty: Penalty) -> Problem:
         """The mean loss of these rows plus ψ."""
         return Problem(
-            self.X, self.y, self.loss, penalty, 0.0, self.weights, fit_intercept=fit_intercept,
-            offset=self._known,
+            self.X, self.y, self.loss, penalty, 0.0, self.weights,
+            fit_intercept=self.fit_intercept, offset=self._known,
         )  # fmt: skip
 
-    def on_card(
-        self, penalty: Penalty, fit_intercept: bool, device: Device | str | None
-    ) -> DeviceProblem:
+    def on_card(self, penalty: Penalty, device: Device | str | None) -> DeviceProblem:
         """``problem`` for rows that lie on a graphics card and stay there."""
-        where = None if isinstance(device, str) else device
         return DeviceProblem(
-            self.X, np.asarray(self.y, np.float64), self.loss, penalty, 0.0, self.weights, fit_intercept, self._known,
-            device=where,
+            self.X, np.asarray(self.y, np.float64), self.loss, penalty, 0.0, self.weights,
+            self.fit_intercept, self._known, device=None if isinstance(device, str) else device,
         )  # fmt: skip
 
     @property
     def _known(self) -> AnyArray | None:
         if not self.origin:
             return self.offsets
-        whole: AnyArray = self.origin + (np.zeros(len(self.y)) if self.offsets is None else self.offsets)  # fmt: skip
-        return whole
+        return self.origin + (np.zeros(len(self.y)) if self.offsets is None else self.offsets)
 
     def take(self, rows: AnyArray) -> Prepared:
-        some = {
-            name: value[rows]
-            for name, value in self._asdict().items()
-            if name in ("X", "y", "weights", "codes", "offsets") and value is not None
-        }
-        return self._replace(**some)
+        each = ((name, getattr(self, name)) for name in ("X", "y", "weights", "codes", "offsets"))
+        return self._replace(**{name: value[rows] for name, value in each if value is not None})
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,8 +79,6 @@ class Prepared(NamedTuple):
 
 def offsets_of(offset: object, exposure: object, n: int, loss: Loss) -> Array | None:
     """offset + log(exposure), one number per row; None if neither is given."""
-    if offset is None and exposure is None:
-        return None
     found = check_offsets(plain(offset), plain(exposure), n, loss)
     return found if found.size else None
 
@@ -100,12 +91,12 @@ def origin_of(loss: Loss, y: AnyArray, weights: Array | None, offsets: Array | N
     """
     if not loss.log_link or np.ndim(y) != 1 or (weights is not None and len(weights) != len(y)):
         return 0.0
-    whole = np.exp(offsets - np.max(offsets)) if offsets is not None else np.ones(len(y))
+    offsets = np.zeros(len(y)) if offsets is None else offsets
     weights = np.ones(len(y)) if weights is None else weights
-    total, of = float(np.dot(weights, y)), float(np.dot(weights, whole))
+    far = float(np.max(offsets))
+    total, of = float(np.dot(weights, y)), float(np.dot(weights, np.exp(offsets - far)))
     if not (0 < total < np.inf and 0 < of < np.inf):
         return 0.0
-    far = 0.0 if offsets is None else float(np.max(offsets))
     return float(np.log(total) - np.log(of) - far - 1.0)
 
 
@@ -121,30 +112,16 @@ def design(estimator: Any, X: Any, *, reset: bool) -> DataMatrix:
     A model made by the command knows how its features come from the columns of a table, and takes tables of raw
     rows. An array that has this form already is used directly: scikit-learn's own check would take longer than the solver.
     """
-    if reset:
-        for of_file in (
-            "encoding_",
-            "log_target_",
-            "shifted_by_",
-        ):  # These attributes belong to the data of an earlier fit.
-            if of_file in vars(estimator):
-                delattr(estimator, of_file)
+    if reset:  # These attributes belong to the data of an earlier fit.
+        forget(estimator, "encoding_", "log_target_", "shifted_by_")
     check_card("X", X)
     if is_on_card(X):
-        there: DataMatrix = _on_card(estimator, X, reset)
-        return there
+        return _on_card(estimator, X, reset)
     X = here(X)
     if not reset and hasattr(getattr(estimator, "encoding_", None), "transform"):
         return estimator.encoding_.transform(X) if is_table(X) else _encoded(estimator, X)
     if isinstance(X, Shards):
-        if reset:
-            estimator.n_features_in_ = X.shape[1]
-            if hasattr(estimator, "feature_names_in_"):
-                del estimator.feature_names_in_
-        if X.shape[1] != estimator.n_features_in_:
-            raise InputError(
-                f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
-            )
+        _count(estimator, X, reset)
         return X
     if _plain(X) and not hasattr(estimator, "feature_names_in_"):
         if reset:
@@ -170,7 +147,25 @@ def design(estimator: Any, X: Any, *, reset: bool) -> DataMatrix:
         ) from None
 
 
-def _on_card(estimator: Any, X: Any, reset: bool) -> Any:
+def forget(model: object, *names: str) -> None:
+    """Delete these attributes of a model, where it has them."""
+    for name in names:
+        if name in vars(model):
+            delattr(model, name)
+
+
+def _count(estimator: Any, X: Any, reset: bool) -> None:
+    """Record the number of columns, which have no names, or compare it."""
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+        forget(estimator, "feature_names_in_")
+    if X.shape[1] != estimator.n_features_in_:
+        raise InputError(
+            f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
+        )
+
+
+def _on_card(estimator: Any, X: Any, reset: bool) -> DataMatrix:
     """Rows that stay on a graphics card; their numbers are checked there."""
     if reset and not getattr(estimator, "fits_on_card", False):
         raise InputError(
@@ -178,15 +173,9 @@ def _on_card(estimator: Any, X: Any, reset: bool) -> Any:
         )
     if len(X.shape) != 2:
         raise InputError(f"X must have two dimensions, got shape {tuple(X.shape)}")
-    if reset:
-        estimator.n_features_in_ = int(X.shape[1])
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-    if X.shape[1] != estimator.n_features_in_:
-        raise InputError(
-            f"X has {X.shape[1]} features, but the model has {estimator.n_features_in_}"
-        )
-    return X if is_foreign(X) else X.tocsr()  # a sparse matrix of CuPy of any format
+    _count(estimator, X, reset)
+    found: DataMatrix = X if is_foreign(X) else X.tocsr()  # a sparse matrix of CuPy of any format
+    return found
 
 
 def _encoded(estimator: Any, X: Any) -> DataMatrix:
@@ -210,26 +199,31 @@ def _encoded(estimator: Any, X: Any) -> DataMatrix:
 
 def _in_order(X: Any) -> DataMatrix:
     """Sparse rows with sorted, unique indices; a copy if those of X are not, as in bags of words."""
-    found: DataMatrix = X
     if not X.has_canonical_format:
-        X = found = X.copy()
+        X = X.copy()
         X.sum_duplicates()
+    found: DataMatrix = X
     return found
 
 
+def _columns(X: Any) -> list[tuple[str, object]]:
+    """The names and dtypes of the columns of a table; empty for other data."""
+    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
+        return []
+    return [(repr(name), dtype) for name, dtype in zip(X.columns, X.dtypes, strict=True)]
+
+
 def _texts(X: object) -> str:
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):
-        named = zip(X.columns, X.dtypes, strict=False)
-        found = [repr(name) for name, kind in named if not _numeric(kind)]
-        if found:
-            return f"the columns {', '.join(found[:5])}{' and others' if len(found) > 5 else ''}"
-    return "some of its columns"
+    found = [name for name, dtype in _columns(X) if not _holds(dtype, "is_numeric", "iufb")]
+    if not found:
+        return "some of its columns"
+    return f"the columns {', '.join(found[:5])}{' and others' if len(found) > 5 else ''}"
 
 
-def _numeric(kind: object) -> bool:
-    """Whether a column of this dtype holds numbers, in pandas and in polars."""
-    own = getattr(kind, "is_numeric", None)
-    return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "iufb"
+def _holds(dtype: object, asked: str, letters: str) -> bool:
+    """Whether a column of this dtype holds such values: polars is asked by a method, pandas by the kind of the dtype."""
+    own = getattr(dtype, asked, None)
+    return bool(own()) if callable(own) else getattr(dtype, "kind", "O") in letters
 
 
 def _example(y: object) -> str:
@@ -246,24 +240,15 @@ def _refuse_columns(X: object) -> None:
     """Refuse lazy tables, columns with the same name, and dates, whose meaning as numbers is unclear."""
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise InputError(f"X must be a table in memory, got a {type(X).__name__}: collect it")
-    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
-        return
-    twice = [repr(name) for name, count in Counter(X.columns).items() if count > 1]
-    if twice:
+    columns = _columns(X)
+    counts = Counter(name for name, _ in columns)
+    if twice := [name for name, count in counts.items() if count > 1]:
         raise InputError(f"X must have columns of different names, got {twice[0]} twice or more")
-    named = zip(X.columns, X.dtypes, strict=True)
-    dates = [repr(name) for name, kind in named if _temporal(kind)]
-    if dates:
+    if dates := [name for name, dtype in columns if _holds(dtype, "is_temporal", "mM")]:
         raise InputError(
             f"X must hold numbers, got dates or times in the column {dates[0]}: "
             "say in which unit, as numbers"
         )
-
-
-def _temporal(kind: object) -> bool:
-    """Whether a column of this dtype holds dates or times, in pandas and in polars."""
-    own = getattr(kind, "is_temporal", None)
-    return bool(own()) if callable(own) else getattr(kind, "kind", "O") in "mM"
 
 
 def _refuse_masks(name: str, given: object) -> None:
@@ -281,7 +266,6 @@ def numbers(estimator: object, y: Any) -> NDArray[np.float64]:
     y = here(y)
     if not (type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1):
         _require(estimator, y)
-        _refuse_masks("y", y)
         if np.asarray(y).dtype.kind in "mM":
             raise InputError(
                 "y must hold numbers, got dates or times: say in which unit, as numbers"
@@ -308,7 +292,6 @@ def labels(estimator: object, y: Any) -> tuple[AnyArray, NDArray[np.int64]]:
     y = here(y)
     if not (type(y) is np.ndarray and y.ndim == 1):
         _require(estimator, y)
-        _refuse_masks("y", y)
         y = column_or_1d(_array_of(y), warn=True)
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():  # in scikit-learn's words
@@ -339,8 +322,10 @@ def _array_of(y: object) -> AnyArray:
     return found
 
 
-def known_labels(estimator: object, y: object, classes: AnyArray) -> NDArray[np.int64]:
-    """For each row the number of its class among ``classes``."""
+def known_labels(
+    estimator: object, y: object, classes: AnyArray
+) -> tuple[AnyArray, NDArray[np.int64]]:
+    """These classes, and for each row the number of its class among them."""
     here, codes = labels(estimator, y)
     places = np.searchsorted(classes, here)
     places[places == classes.size] = 0
@@ -349,7 +334,7 @@ def known_labels(estimator: object, y: object, classes: AnyArray) -> NDArray[np.
         raise InputError(
             f"y must hold the classes given at first, {classes.tolist()}, got {strange.tolist()}"
         )
-    return np.asarray(places[codes])
+    return classes, places[codes]
 
 
 def check_length(X: DataMatrix, y: AnyArray) -> None:
@@ -375,10 +360,20 @@ def weights_of(sample_weight: object, n: int) -> AnyArray | None:
 
 
 def _require(estimator: object, y: object) -> None:
+    """Check that targets are given, and none of them masked."""
     if y is None:
         raise InputError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None"
         )
+    _refuse_masks("y", y)
+
+
+def check_choice(name: str, given: object, known: tuple[str | None, ...]) -> None:
+    """Check that a parameter is one of these words, or None if that is among them."""
+    if given not in known:
+        words = ", ".join(repr(word) for word in known if word is not None)
+        none = "None or " if None in known else ""
+        raise InputError(f"{name} must be {none}one of {words}, got {shown(given)}")
 
 
 def check_level(name: str, value: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,44 +16,29 @@ from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.errors import InputError
 from reshuffle.estimators import inputs
 from reshuffle.estimators.array_api import is_on_card, product
-from reshuffle.estimators.outcome import Certificate
+from reshuffle.estimators.outcome import Fitted
 from reshuffle.estimators.summary import dense, summary_of
 from reshuffle.inference import Inference
 from reshuffle.losses import Loss
-from reshuffle.penalties import Penalty
-from reshuffle.privacy import Guarantee
-from reshuffle.trace import Trace
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-class Linear:
+class Linear(Fitted):
     """The attributes of a fitted linear model, and predictions from them."""
 
     solver: object
     random_state: object
     fit_intercept: bool
-    coef_: Any
     intercept_: Any
     classes_: AnyArray
-    n_features_in_: int
-    feature_names_in_: AnyArray
-    n_iter_: int
     n_samples_fit_: int
-    converged_: bool
-    message_: str
-    objective_: float
-    certificate_: Certificate
-    trace_: Trace
-    privacy_: Guarantee | None
-    """The guarantee of a private solver; None for other solvers."""
     data_: inputs.Prepared | None
     """The data of the fit, for ``inference``; neither pickled nor saved."""
     log_target_: bool
     """True if the command fitted the logarithm of the target."""
     loss_: Loss
-    penalty_: Penalty
     validation_losses_: Array
     encoding_: Encoding
     """How features come from the columns of a file, if the command made the model; kept in a model file.
@@ -66,24 +52,12 @@ class Linear:
     _origin: float = 0.0
     """A part of the intercept that problems have as an offset."""
 
-    def prepared(
-        self,
-        X: object,
-        y: object,
-        sample_weight: object,
-        offset: object = None,
-        exposure: object = None,
-    ) -> inputs.Prepared:
-        raise NotImplementedError  # a classifier and a regression have their own
+    prepared: Callable[..., inputs.Prepared]
+    """The data for a problem, from X, y, sample_weight, offset and exposure: a classifier and a regression have their own."""
+    predict: Callable[..., AnyArray]
+    """A prediction for each row: a classifier and a regression have their own."""
 
-    def predict(self, X: object, offset: object = None) -> AnyArray:
-        """A prediction for each row."""
-        raise NotImplementedError  # a classifier and a regression have their own
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
-
-    def _margins(self, X: object, offset: object = None, exposure: object = None) -> Array:
+    def _margins(self, X: object, offset: object, exposure: object = None) -> Array:
         """Xw + b plus the offsets; one column per row of ``coef_`` if that is a matrix."""
         check_is_fitted(self)
         rows, margins = inputs.design(self, X, reset=False), np.empty(0)
@@ -100,13 +74,12 @@ class Linear:
         """``coef_`` and ``intercept_`` of a solution; if there is an intercept, it is the last row of x."""
         d = self.n_features_in_
         coef = np.ascontiguousarray(x[:d].T) + 0.0  # Adding 0 turns -0 into 0.
-        if self.fit_intercept:
-            last = x[d] if x.ndim > 1 else np.float64(x[d] + self._origin)
-            return {"coef_": coef, "intercept_": last}
-        return {
-            "coef_": coef,
-            "intercept_": np.zeros(x.shape[1]) if x.ndim > 1 else np.float64(0.0),
-        }
+        last = x[d] + self._origin if self.fit_intercept else np.zeros(x.shape[1:])[()]
+        return {"coef_": coef, "intercept_": last}
+
+    def set_solution(self, x: Array) -> None:
+        """Set ``coef_`` and ``intercept_``."""
+        self.__dict__.update(self.attributes_of(x))
 
     def solution(self) -> Array:
         """The point x that ``coef_`` and ``intercept_`` come from."""
@@ -179,7 +152,5 @@ class Linear:
 def for_encoded_rows(model: object) -> Any:
     """A copy of a model that takes encoded rows in place of tables."""
     bare = copy(model)
-    for of_table in ("feature_names_in_", "encoding_"):
-        if of_table in vars(bare):
-            delattr(bare, of_table)
+    inputs.forget(bare, "feature_names_in_", "encoding_")
     return bare

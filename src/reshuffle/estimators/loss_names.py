@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from functools import partial
 
 import numpy as np
+from scipy.special import expit, ndtr, softmax
 
 from reshuffle import losses
 from reshuffle.arrays import Array
@@ -19,30 +21,6 @@ from reshuffle.losses.names import loss_by_name, split_name
 Mean = Callable[[Array], Array]
 
 
-def sigmoid(z: Array) -> Array:
-    """1/(1 + exp(-z)), without overflow."""
-    from scipy.special import expit
-
-    probability: Array = expit(z)
-    return probability
-
-
-def softmax(z: Array) -> Array:
-    """exp(z_k)/Σ exp(z), row by row."""
-    from scipy.special import softmax as stable
-
-    probabilities: Array = stable(z, axis=1)
-    return probabilities
-
-
-def normal(z: Array) -> Array:
-    """Φ(z)."""
-    from scipy.special import ndtr
-
-    probability: Array = ndtr(z)
-    return probability
-
-
 def some_event(z: Array) -> Array:
     """1 - exp(-exp(z))."""
     with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
@@ -51,7 +29,7 @@ def some_event(z: Array) -> Array:
 
 
 MEANS: dict[type[Loss], Mean] = {
-    losses.Logistic: sigmoid, losses.Multinomial: softmax, losses.Probit: normal,
+    losses.Logistic: expit, losses.Multinomial: partial(softmax, axis=1), losses.Probit: ndtr,
     losses.ComplementaryLogLog: some_event,
 }  # fmt: skip
 MEANS |= {kind: np.exp for kind in losses.LOSSES if kind.log_link}

@@ -13,7 +13,6 @@ from reshuffle.arrays import AnyArray
 from reshuffle.datasets.rows_encoding import encoding_of
 from reshuffle.digests import digest
 from reshuffle.errors import InputError, shown
-from reshuffle.estimators.described import Described, plain, restored
 from reshuffle.estimators.outcome import Certificate
 from reshuffle.estimators.summary import dense
 from reshuffle.files import Location
@@ -24,8 +23,19 @@ from reshuffle.privacy import Guarantee
 from reshuffle.shards import Shards
 
 KIND, VERSION = "model file", 2
+DESCRIBED, PAIRS = "described", "pairs"
 NUMBERS = ("lambda_", "lambda_min_", "lambda_1se_", "objective_", "n_iter_", "n_samples_fit_")
 """Fitted attributes that are single numbers; a file holds those that the model has."""
+
+
+class Described:
+    """An object that a file only describes: it can be inspected, but not used to fit again."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def save(model: Any, path: Location, X: object = None, y: object = None) -> None:
@@ -49,7 +59,7 @@ def save(model: Any, path: Location, X: object = None, y: object = None) -> None
     about = {
         "package": __version__,
         "estimator": type(model).__name__,
-        "parameters": {k: plain(v) for k, v in model.get_params(deep=False).items()},
+        "parameters": {k: _plain(v) for k, v in model.get_params(deep=False).items()},
         "loss": {"name": type(model.loss_).__name__, "parameters": list(model.loss_.params)},
         "penalty": repr(model.penalty_),
         "features": model.n_features_in_,
@@ -63,11 +73,8 @@ def save(model: Any, path: Location, X: object = None, y: object = None) -> None
         "data": None if X is None else fingerprint(X, y),
     }
     private = getattr(model, "privacy_", None)
-    if private is not None:
-        about |= {
-            "privacy": asdict(private),
-            "data": None,
-        }  # a digest would tell who is in the data
+    if private is not None:  # A digest would tell who is in the data.
+        about |= {"privacy": asdict(private), "data": None}
     write_archive(path, KIND, VERSION, about, arrays)
 
 
@@ -107,7 +114,7 @@ def _model(about: dict[str, Any], arrays: dict[str, AnyArray]) -> Any:
     if about["estimator"] not in kinds:
         raise ValueError(f"it has an unknown estimator, {shown(about['estimator'])}")
     model = getattr(estimators, about["estimator"])()
-    model.set_params(**{k: restored(v) for k, v in about["parameters"].items()})
+    model.set_params(**{k: _restored(v) for k, v in about["parameters"].items()})
     model.coef_ = arrays["coef"]
     model.intercept_ = np.float64(arrays["intercept"]) if arrays["scalar"] else arrays["intercept"]
     model.n_features_in_ = int(about["features"])
@@ -154,3 +161,31 @@ def _text_or_numbers(name: str, values: AnyArray) -> AnyArray:
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
         return np.array(values.tolist())
     raise InputError(f"{name} must be numbers or text to be kept in a file, got {shown(values)}")
+
+
+def _plain(value: object) -> object:
+    """A value as JSON can hold it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+        return value.tolist()
+    if isinstance(value, (list, tuple)) and all(_simple(entry) for entry in value):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, dict) and all(map(_simple, [*value, *value.values()])):
+        return {PAIRS: [[_plain(key), _plain(entry)] for key, entry in value.items()]}
+    return {DESCRIBED: repr(value)}
+
+
+def _restored(value: object) -> object:
+    """The value that was given to ``_plain``, or its description."""
+    if isinstance(value, dict):
+        if PAIRS in value:
+            return dict(value[PAIRS])
+        return Described(str(value[DESCRIBED]))
+    return value
+
+
+def _simple(value: object) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, np.generic))

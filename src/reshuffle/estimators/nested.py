@@ -42,8 +42,7 @@ class Nested(BaseEstimator):  # type: ignore[misc]
 
     def set_params(self, **params: object) -> Self:
         """Set parameters of this estimator, or ``penalty__l1`` and the like of its parts."""
-        inner = {key: value for key, value in params.items() if key.partition("__")[0] in PARTS}
-        inner = {key: value for key, value in inner.items() if "__" in key}
+        inner = {key: v for key, v in params.items() if "__" in key and key.split("__")[0] in PARTS}
         super().set_params(**{key: value for key, value in params.items() if key not in inner})
         for key, value in inner.items():
             part, _, name = key.partition("__")

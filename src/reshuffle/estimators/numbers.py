@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import RegressorMixin
 
@@ -47,7 +49,10 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
         weights = inputs.weights_of(sample_weight, X.shape[0])
         offsets = inputs.offsets_of(offset, exposure, X.shape[0], loss.for_targets(y))
         self._origin = origin_of(loss, y, weights, offsets) if self.fit_intercept else 0.0
-        return Prepared(X, y, loss, weights, y.shape[1:], None, offsets, self._origin)
+        outputs = y.shape[1:]
+        return Prepared(
+            X, y, loss, weights, outputs, None, self.fit_intercept, offsets, self._origin
+        )
 
     @answers_in_kind
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
@@ -83,7 +88,7 @@ class LinearRegression(RegressorMixin, Linear):  # type: ignore[misc]
 
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
-    def __sklearn_tags__(self) -> object:
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = _is_positive(self.loss)
         return tags
@@ -98,7 +103,7 @@ def _is_positive(loss: object) -> bool:
 
 
 def explained_deviance(
-    loss: Loss, y: object, predicted: Array, sample_weight: object, offsets: Array | None = None
+    loss: Loss, y: object, predicted: Array, sample_weight: object, offsets: Array | None
 ) -> float:
     """D² = 1 - (deviance of the predictions)/(deviance of the empty model); the loss is half the deviance.
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from reshuffle.datasets.chunks import Values
-    from reshuffle.estimators.linear import Linear
 
 NEAR = 1e-9
 """Relative difference up to which two double-precision computations in different orders count as equal."""
@@ -98,9 +97,8 @@ def run(graph: ModelProto, feeds: dict[str, AnyArray]) -> dict[str, AnyArray]:
     """The outputs of a graph, by name."""
     with extra("export", "onnxruntime", "a graph is checked by running it, which"):
         import onnxruntime
-    session = onnxruntime.InferenceSession(
-        graph.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    where = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=where)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, feeds), strict=True))
 
@@ -110,12 +108,10 @@ def compared(found: dict[str, AnyArray], model: Any, X: object, near: float) -> 
     bare = for_encoded_rows(model) if isinstance(model, Linear) else model
     first, *others = found.values()
     predicted = bare.predict(X)
-    numbers = [(np.asarray(first), predicted)] if not hasattr(bare, "classes_") else []
+    numbers = [] if hasattr(bare, "classes_") else [(first, predicted)]
     if others:
-        with_proba = hasattr(bare, "predict_proba")
-        numbers.append(
-            (others[0], bare.predict_proba(X) if with_proba else bare.decision_function(X))
-        )
+        second = "predict_proba" if hasattr(bare, "predict_proba") else "decision_function"
+        numbers.append((others[0], getattr(bare, second)(X)))
     worst = max((_apart(a, b) for a, b in numbers), default=0.0)
     if not worst <= near:
         raise InputError(
@@ -125,13 +121,12 @@ def compared(found: dict[str, AnyArray], model: Any, X: object, near: float) -> 
     labels = 0
     if hasattr(bare, "classes_"):
         other = _labels(first) != _labels(predicted)
-        labels = int(np.count_nonzero(other & ~_tied(bare, X, near)))
-        if labels:
+        labels = int(np.count_nonzero(other))
+        if wrong := np.count_nonzero(other & ~_tied(bare, X, near)):
             raise InputError(
-                f"the ONNX graph does not predict what the model predicts: {labels:,} of {len(predicted):,} labels differ. "
+                f"the ONNX graph does not predict what the model predicts: {wrong:,} of {len(predicted):,} labels differ. "
                 "The graph was not written"
             )
-        labels = int(np.count_nonzero(other))
     return OnnxAgreement(len(predicted), worst, labels)
 
 
@@ -181,10 +176,8 @@ def made_up(encoding: TableEncoding, rows: int = 200, seed: int = 0) -> Chunk:
     columns: dict[str, Values] = {}
     for part in encoding.columns:
         if isinstance(part, Category):
-            known = [*part.levels, "no such category"]
-            columns[part.name] = rng.choice(
-                np.array(known + [None] * (part.fill is not None), dtype=object), rows
-            ).tolist()
+            texts = [*part.levels, "no such category", *[None] * (part.fill is not None)]
+            columns[part.name] = rng.choice(np.array(texts, dtype=object), rows).tolist()
         else:
             values = part.centre + part.scale * rng.normal(size=rows)
             gaps = (rng.random(rows) < 0.1) & (part.fill is not None)

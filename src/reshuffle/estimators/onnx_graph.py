@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reshuffle.arrays import AnyArray
 from reshuffle.datasets.encoding import Category, Number, TableEncoding
 from reshuffle.errors import InputError, extra
 from reshuffle.estimators.loss_names import MEANS
-from reshuffle.estimators.summary import dense
+from reshuffle.estimators.summary import coefficients
 from reshuffle.losses.native import built_in
 
 if TYPE_CHECKING:
@@ -52,15 +51,20 @@ class Graph:
         return name
 
     def op(
-        self, kind: str, *inputs: str, ml: bool = False, called: str = "", **attributes: Any
+        self, kind: str, *inputs: Any, ml: bool = False, called: str = "", **attributes: Any
     ) -> str:
-        """Add a node; its result may be given a name by ``called``."""
+        """Add a node; inputs are names of results, or constants, and ``called`` may give its result a name."""
         from onnx import helper
 
         result = called or f"{kind.lower()}_{len(self.nodes)}"
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         domain = {"domain": "ai.onnx.ml"} if ml else {}
-        self.nodes.append(helper.make_node(kind, list(inputs), [result], **domain, **attributes))
+        self.nodes.append(helper.make_node(kind, names, [result], **domain, **attributes))
         return result
+
+    def flat(self, values: str, called: str = "") -> str:
+        """A column as a vector."""
+        return self.op("Reshape", values, np.array([-1], np.int64), called=called)
 
     def input(self, name: str, kind: str, width: int) -> str:
         """Add an input of shape (rows, ``width``)."""
@@ -74,12 +78,8 @@ def element_type(kind: str) -> int:
     """ONNX's number for a "number", a "whole number" or a "text"."""
     from onnx import TensorProto
 
-    types = {
-        "number": TensorProto.DOUBLE,
-        "whole number": TensorProto.INT64,
-        "text": TensorProto.STRING,
-    }
-    return int(types[kind])
+    names = {"number": "DOUBLE", "whole number": "INT64", "text": "STRING"}
+    return int(getattr(TensorProto, names[kind]))
 
 
 def onnx_graph(model: Linear) -> ModelProto:
@@ -91,12 +91,10 @@ def onnx_graph(model: Linear) -> ModelProto:
         raise InputError(f"ONNX: the mean(z) of {loss!r} is your own code and cannot be exported")
     graph = Graph()
     features = _features(graph, model)
-    coef = np.atleast_2d(dense(model.coef_))
-    margins = graph.op(
-        "Add",
-        graph.op("MatMul", features, graph.constant(coef.T.astype(np.float64))),
-        graph.constant(np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))),
-    )
+    coef = coefficients(model).T.astype(np.float64)
+    intercept = np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
+    product = graph.op("MatMul", features, coef)
+    margins = graph.op("Add", product, intercept)
     outputs = (_classes if hasattr(model, "classes_") else _numbers)(graph, model, margins)
     results = [
         helper.make_tensor_value_info(name, element_type(kind), shape)
@@ -128,11 +126,11 @@ def _number(graph: Graph, part: Number) -> str:
     values = graph.input(part.name, "number", 1)
     if part.fill is not None:
         lacking = graph.op("IsNaN", values)
-        values = graph.op("Where", lacking, graph.constant(np.float64(part.fill)), values)
+        values = graph.op("Where", lacking, np.float64(part.fill), values)
     if part.centre == 0.0 and part.scale == 1.0:
         return graph.op("Identity", values)
-    centred = graph.op("Sub", values, graph.constant(np.float64(part.centre)))
-    return graph.op("Div", centred, graph.constant(np.float64(part.scale)))
+    centred = graph.op("Sub", values, np.float64(part.centre))
+    return graph.op("Div", centred, np.float64(part.scale))
 
 
 def _category(graph: Graph, part: Category, missing: set[str]) -> str:
@@ -145,7 +143,7 @@ def _category(graph: Graph, part: Category, missing: set[str]) -> str:
         "LabelEncoder", texts, ml=True,
         keys_strings=list(places), values_int64s=list(places.values()), default_int64=-1,
     )  # fmt: skip
-    levels = graph.constant(np.arange(len(part.levels), dtype=np.int64).reshape(1, -1))
+    levels = np.arange(len(part.levels), dtype=np.int64).reshape(1, -1)
     return graph.op("Cast", graph.op("Equal", codes, levels), to=element_type("number"))
 
 
@@ -153,50 +151,44 @@ Outputs = list[tuple[str, str, list[int | None]]]
 
 
 def _numbers(graph: Graph, model: Linear, margins: str) -> Outputs:
-    single = np.ndim(model.intercept_) == 0
     if getattr(model, "log_target_", False) or model.loss_.log_link:
         margins = graph.op("Exp", margins)
-    if single:
-        graph.op("Reshape", margins, graph.constant(np.array([-1], np.int64)), called="prediction")
+    if np.ndim(model.intercept_) == 0:
+        graph.flat(margins, called="prediction")
         return [("prediction", "number", [None])]
     graph.op("Identity", margins, called="prediction")
     return [("prediction", "number", [None, np.size(model.intercept_)])]
 
 
 def _classes(graph: Graph, model: Linear, margins: str) -> Outputs:
-    classes: AnyArray = model.classes_
-    count = classes.size
-    kind = {"i": "whole number", "u": "whole number", "b": "whole number", "f": "number"}.get(
-        classes.dtype.kind, "text"
-    )
-    if count == 2:
-        flat = graph.op("Reshape", margins, graph.constant(np.array([-1], np.int64)))
-        codes = graph.op(
-            "Cast",
-            graph.op("Greater", flat, graph.constant(np.float64(model.loss_.boundary))),
-            to=element_type("whole number"),
-        )
+    classes, loss = model.classes_, model.loss_
+    count, two = classes.size, classes.size == 2
+    if classes.dtype.kind in "iub":
+        kind, names = "whole number", classes.astype(np.int64)
+    elif classes.dtype.kind == "f":
+        kind, names = "number", classes
+    else:
+        kind, names = "text", np.array([str(c) for c in classes])
+    if two:
+        upper = graph.op("Greater", graph.flat(margins), np.float64(loss.boundary))
+        codes = graph.op("Cast", upper, to=element_type("whole number"))
     else:
         codes = graph.op("ArgMax", margins, axis=1, keepdims=0)
-    if kind == "whole number":
-        names = classes.astype(np.int64)
-    else:
-        names = classes if kind == "number" else np.array([str(c) for c in classes])
-    graph.op("Gather", graph.constant(names), codes, called="prediction")
+    graph.op("Gather", names, codes, called="prediction")
     found: Outputs = [("prediction", kind, [None])]
-    if type(model.loss_) in MEANS:
-        if count == 2:
-            likely = _probability(graph, model.loss_)
-            if model.loss_.boundary == 0.0:  # both classes are alike
-                other = likely(graph.op("Neg", margins))
-            else:
-                other = graph.op("Sub", graph.constant(np.float64(1.0)), likely(margins))
-            graph.op("Concat", other, likely(margins), axis=1, called="probabilities")
+    if type(loss) not in MEANS:
+        graph.op("Identity", margins, called="decision")
+        return [*found, ("decision", "number", [None, 1 if two else count])]
+    if two:
+        likely = _probability(graph, loss)
+        if loss.boundary == 0.0:  # both classes are alike
+            other = likely(graph.op("Neg", margins))
         else:
-            graph.op("Softmax", margins, axis=1, called="probabilities")
-        return [*found, ("probabilities", "number", [None, count])]
-    graph.op("Identity", margins, called="decision")
-    return [*found, ("decision", "number", [None, 1 if count == 2 else count])]
+            other = graph.op("Sub", np.float64(1.0), likely(margins))
+        graph.op("Concat", other, likely(margins), axis=1, called="probabilities")
+    else:
+        graph.op("Softmax", margins, axis=1, called="probabilities")
+    return [*found, ("probabilities", "number", [None, count])]
 
 
 def _probability(graph: Graph, loss: Loss) -> Callable[[str], str]:
@@ -209,7 +201,7 @@ def _probability(graph: Graph, loss: Loss) -> Callable[[str], str]:
         )
     if kind != "complementary_log_log":
         return lambda z: graph.op("Sigmoid", z)
-    one = graph.constant(np.float64(1.0))
+    one = np.float64(1.0)
 
     def some_event(z: str) -> str:  # 1 - exp(-exp(z))
         return graph.op("Sub", one, graph.op("Exp", graph.op("Neg", graph.op("Exp", z))))

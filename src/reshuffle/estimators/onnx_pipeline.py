@@ -36,8 +36,9 @@ def pipeline_graph(pipeline: Pipeline, rows: object) -> ModelProto:
         graph: ModelProto = skl2onnx.to_onnx(plain, initial_types=inputs, options=options)
     except Exception as error:
         names = ", ".join(f"{name} ({type(step).__name__})" for name, step in steps[:-1])
+        said = [*str(error).strip().splitlines(), repr(error)][0].rstrip(".")
         raise InputError(
-            f"skl2onnx cannot convert this pipeline ({names}): {_first_line(error)}. Steps of one's own, and encoders "
+            f"skl2onnx cannot convert this pipeline ({names}): {said}. Steps of one's own, and encoders "
             "without a converter, cannot be exported; a model that `reshuffle fit` wrote brings an encoder that can"
         ) from error
     compared(run(graph, feeds), pipeline, rows, NEAR_SINGLE)
@@ -60,7 +61,3 @@ def _inputs(rows: Any) -> tuple[list[tuple[str, DataType]], dict[str, AnyArray]]
         inputs.append((str(name), (FloatTensorType if numbers else StringTensorType)([None, 1])))
         feeds[str(name)] = values.astype(np.float32 if numbers else object).reshape(-1, 1)
     return inputs, feeds
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else repr(error)

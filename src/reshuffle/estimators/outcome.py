@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from reshuffle.errors import DivergenceError, Held, not_converged, warn_user
+from reshuffle.arrays import AnyArray
+from reshuffle.errors import DivergenceError, Held, held_warnings, not_converged, warn_user
+from reshuffle.estimators.nested import Nested
+from reshuffle.penalties import Penalty
+from reshuffle.privacy import Guarantee
 from reshuffle.solvers.recession import NO_MINIMISER
-from reshuffle.trace import STATIONARY, Result
+from reshuffle.trace import STATIONARY, Result, Trace
 
 Ending = Literal["converged", "stationary", "not converged"]
 
@@ -52,11 +55,50 @@ def certificate_of(result: Result, tol: float) -> Certificate:
     return Certificate(measure, value, float(tol), trace.header.get("certificate", measure))
 
 
-class Fitted(Protocol):
-    """A model that says how its fit ended."""
+class Fitted(Nested):
+    """An estimator, and how its last fit ended."""
 
+    coef_: Any
+    n_features_in_: int
+    feature_names_in_: AnyArray
+    n_iter_: int
     converged_: bool
     message_: str
+    objective_: float
+    certificate_: Certificate
+    trace_: Trace
+    penalty_: Penalty
+    privacy_: Guarantee | None
+    """The guarantee of a private solver; None for other solvers."""
+
+    def _solved(self, solver: Any, *given: Any, **settings: Any) -> tuple[Result, Certificate]:
+        """``solver.solve(...)``, with warnings and errors in terms of the estimator's parameters."""
+        name = type(self).__name__
+        with held_warnings() as held:
+            try:
+                result: Result = solver.solve(*given, **settings)
+            except DivergenceError as error:
+                advice = "bring y and the columns of X to a usual scale"
+                text = f"{name}: the run diverged ({error}); {advice}"
+                raise DivergenceError(text, error.result) from None
+        certificate = certificate_of(result, solver.tol)
+        _retell(held, name, result, certificate)
+        return result, certificate
+
+    def set_ending(self, result: Result, certificate: Certificate) -> None:
+        """Set the attributes that say how a run ended."""
+        self.n_iter_, self.converged_ = result.epoch, result.converged
+        self.message_, self.trace_ = result.message, result.trace
+        self.objective_, self.privacy_ = result.trace.last()["objective"], result.privacy
+        self.certificate_ = certificate
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def ended(model: Fitted) -> Ending:
@@ -76,40 +118,34 @@ def endless(message: str) -> str:
     return message[at:] if (at := message.find(NO_MINIMISER)) >= 0 else ""
 
 
-@contextmanager
-def in_our_words(name: str) -> Iterator[None]:
-    """Raise a divergence again with advice for the user of an estimator."""
-    try:
-        yield
-    except DivergenceError as error:
-        raise DivergenceError(
-            f"{name}: the run diverged ({error}); bring y and the columns of X to a usual scale",
-            error.result,
-        ) from None
-
-
-def retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
-    """Give the solver's warnings again, in terms of the estimator's parameters."""
+def pass_on(held: Iterable[tuple[str, type[Warning]]]) -> bool:
+    """Give the held warnings, except those of a missed accuracy; returns whether there were such."""
+    missed = False
     for message, category in held:
-        if not issubclass(category, not_converged()):
+        if issubclass(category, not_converged()):
+            missed = True
+        else:
             warn_user(message, category)
-    if not any(issubclass(category, not_converged()) for _, category in held):
+    return missed
+
+
+def _retell(held: Held, name: str, result: Result, certificate: Certificate) -> None:
+    """Give the solver's warnings again, in terms of the estimator's parameters."""
+    if not pass_on(held):
         return
-    if endless(result.message):
-        warn_user(
-            f"{name}: {endless(result.message)}; give a penalty, such as l2=1e-4",
-            not_converged(),
-        )
+    if note := endless(result.message):
+        warn_user(f"{name}: {note}; give a penalty, such as l2=1e-4", not_converged())
         return
     reached = f"{certificate.measure} = {certificate.value:.3g}"
-    advice = (
-        f"give more than max_iter={result.epoch}, a larger tol, a stronger penalty, "
-        "or bring the columns of X to one scale"
-    )
-    if stalled(result):
-        advice = "no step lowers P any further: give a larger tol, or a stronger penalty"
     if np.isnan(certificate.value):
         advice = "numbers overflow: bring y and the columns of X to a usual scale"
+    elif stalled(result):
+        advice = "no step lowers P any further: give a larger tol, or a stronger penalty"
+    else:
+        advice = (
+            f"give more than max_iter={result.epoch}, a larger tol, a stronger penalty, "
+            "or bring the columns of X to one scale"
+        )
     warn_user(
         f"{name} did not converge: tol={certificate.tol:g} was not reached after {result.epoch} iterations "
         f"({reached}); {advice}",

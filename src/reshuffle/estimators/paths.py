@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import Held, InputError, held_warnings, not_converged, shown, warn_user
-from reshuffle.estimators.outcome import Certificate, certificate_of, stalled
-from reshuffle.estimators.penalty_names import penalty_of
+from reshuffle.estimators.outcome import Certificate, certificate_of, pass_on, stalled
+from reshuffle.estimators.penalty_names import by_columns, penalty_of
 from reshuffle.estimators.scaling import scaling
 from reshuffle.estimators.solver_names import FittingSolver
+from reshuffle.estimators.strengths import check_ratio
 from reshuffle.html_tables import ends, html_table
 from reshuffle.penalties import Penalty, ability
 from reshuffle.problem import Problem
@@ -75,17 +76,15 @@ class Path:
         return html_table(f"Path of {len(self)} strengths", columns, rows, note)
 
 
-def unit_penalty(
-    given: object, l1_ratio: object, factors: object, positive: bool, shape: tuple[int, ...]
-) -> Penalty:
+def unit_penalty(model: Any, shape: tuple[int, ...]) -> Penalty:
     """ψ at λ = 1: l1_ratio·‖x‖₁ + (1 - l1_ratio)/2·‖x‖² for the elastic net, or the user's own."""
-    if not (isinstance(l1_ratio, (int, float, np.number)) and 0 <= l1_ratio <= 1):
-        raise InputError(f"l1_ratio must lie between 0 and 1, got {shown(l1_ratio)}")
-    strengths = {"l1": (1.0, None), "l2": (None, 1.0), "elasticnet": (l1_ratio, 1.0 - l1_ratio)}
+    given, ratio = by_columns(model.penalty, model), model.l1_ratio
+    check_ratio(ratio)
     if given is None or given == "none":
         raise InputError(f"a path needs a penalty, got penalty={given!r}")
+    strengths = {"l1": (1.0, None), "l2": (None, 1.0), "elasticnet": (ratio, 1.0 - ratio)}
     l1, l2 = strengths.get(given, (None, None)) if isinstance(given, str) else (None, None)
-    return penalty_of(given, l1, l2, factors, positive, shape)
+    return penalty_of(given, l1, l2, model.penalty_factors, model.positive, shape)
 
 
 def strengths_of(problem: Walkable, lambdas: object, smallest: object) -> Array:
@@ -125,7 +124,7 @@ def follow(problem: Walkable, lambdas: Array, solver: FittingSolver) -> Iterator
     before, begin, times = x, x, scaling(problem.penalty, shape)
     for k, strength in enumerate(lambdas):
         result = solver.solve(placed.with_penalty(times(float(strength))), begin)
-        if result.message.startswith("interrupted"):
+        if result.interrupted:
             raise KeyboardInterrupt  # A single run takes Ctrl-C as its own end; here it has to end the whole path.
         before, x = x, result.x
         begin = _ahead(problem, before, x, lambdas[max(k - 1, 0) : k + 2])
@@ -164,15 +163,9 @@ def walk(problem: Walkable, lambdas: Array, solver: FittingSolver, name: str) ->
     return results
 
 
-def path_of(
-    results: list[Result],
-    lambdas: Array,
-    solver: FittingSolver,
-    model: object,
-    attributes: Callable[[Array], Mapping[str, object]],
-) -> Path:
-    """Results as a path; ``attributes`` turns a solution into coefficients."""
-    found = [attributes(result.x) for result in results]
+def path_of(results: list[Result], lambdas: Array, solver: FittingSolver, model: Any) -> Path:
+    """Results as a path; ``attributes_of`` of the model turns a solution into coefficients."""
+    found = [model.attributes_of(result.x) for result in results]
     return Path(
         lambdas=lambdas,
         coefs=np.array([each["coef_"] for each in found]),
@@ -190,11 +183,8 @@ def retell_path(
     held: Held, name: str, lambdas: Array, results: list[Result], solver: FittingSolver, count: int
 ) -> None:
     """Give the warnings of these runs again as one, for a path of ``count`` strengths."""
-    for message, category in dict.fromkeys(held):
-        if not issubclass(category, not_converged()):
-            warn_user(message, category)
     missed = [k for k, result in enumerate(results) if not result.reached]
-    if missed and any(issubclass(category, not_converged()) for _, category in held):
+    if pass_on(dict.fromkeys(held)) and missed:
         worst = max(certificate_of(results[k], solver.tol).value for k in missed)
         limit = f"a larger max_iter than {solver.limit}, "
         more = "" if all(stalled(results[k]) for k in missed) else limit

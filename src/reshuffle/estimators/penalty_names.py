@@ -1,7 +1,8 @@
-"""Penalties by name, with strengths, factors and signs."""
+"""Penalties by name, with strengths, factors and signs, and those whose groups are the columns of a table."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from reshuffle.arrays import Array
 from reshuffle.errors import InputError, shown
 from reshuffle.objective import check_penalty
 from reshuffle.penalties import ElasticNet, NonNegative, Penalty, Zero
+from reshuffle.penalties.column_groups import COLUMNS, column_groups
 from reshuffle.validation import as_array, check_finite
 
 USES = {
@@ -23,12 +25,23 @@ STRENGTH = 1e-4
 """The default strength: too small to change a clear effect, and large enough for the minimiser to be unique."""
 
 
+def penalty_for(model: Any, shape: tuple[int, ...]) -> Penalty:
+    """ψ as the parameters of an estimator give it."""
+    settings = (model.l1, model.l2, model.penalty_factors, model.positive)
+    return penalty_of(by_columns(model.penalty, model), *settings, shape)
+
+
 def penalty_of(
     given: object, l1: object, l2: object, factors: object, positive: bool, shape: tuple[int, ...]
 ) -> Penalty:
     """ψ on coefficients of this shape: by its name, or the user's own."""
     if given is not None and not isinstance(given, str):
-        _refuse_beside_an_object(given, l1, l2, factors, positive)
+        settings = {"l1": l1, "l2": l2, "penalty_factors": factors, "positive": positive or None}
+        for name, value in settings.items():
+            if value is not None:
+                raise InputError(
+                    f"{name} is for a penalty that is given by name, but the penalty is {shown(given)}; got {name}={shown(value)}"
+                )
         return check_penalty(given)
     name = "none" if given is None else given
     if name not in USES:
@@ -77,12 +90,16 @@ def _factors(given: object, shape: tuple[int, ...]) -> Array:
     return factors.reshape(-1, *[1] * (len(shape) - 1))
 
 
-def _refuse_beside_an_object(
-    given: object, l1: object, l2: object, factors: object, positive: bool
-) -> None:
-    settings = {"l1": l1, "l2": l2, "penalty_factors": factors, "positive": positive or None}
-    for name, value in settings.items():
-        if value is not None:
-            raise InputError(
-                f"{name} is for a penalty that is given by name, but the penalty is {shown(given)}; got {name}={shown(value)}"
-            )
+def by_columns(penalty: Any, model: object) -> object:
+    """The penalty; ``groups="columns"`` is replaced by the groups that the feature names imply."""
+    groups = getattr(penalty, "groups", None)
+    if not (isinstance(groups, str) and groups == COLUMNS):
+        return penalty
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise InputError(
+            'groups="columns" needs the names of features, and X has none: give a data frame, or '
+            "groups=reshuffle.penalties.column_groups(encoder) with the fitted encoder (in a Pipeline, "
+            'set_output(transform="pandas") keeps the names)'
+        )
+    return replace(penalty, groups=column_groups(names))

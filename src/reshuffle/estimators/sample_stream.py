@@ -56,17 +56,18 @@ class SampleStream:
         return solver.solve(part, x0), after
 
 
-def chunk(data: Prepared, penalty: Penalty, fit_intercept: bool) -> Problem:
+def chunk(data: Prepared, penalty: Penalty) -> Problem:
     """The problem of a part of the rows, in which some classes may be absent."""
     if data.codes is None:
-        return data.problem(penalty, fit_intercept)
+        return data.problem(penalty)
     outputs, loss = data.outputs, data.loss
     every = np.arange(outputs[0]) if outputs else np.array([-1.0, 1.0])
     empty = sp.csr_matrix((every.size, data.X.shape[1]))
-    whole = Problem(empty, every, loss, penalty, fit_intercept=fit_intercept)
+    intercept = bool(data.fit_intercept)
+    whole = Problem(empty, every, loss, penalty, fit_intercept=intercept)
     rows, n, features = check_rows(data.X)
     targets = read_only(data.y.astype(whole.targets.dtype))
     weights = check_weights(data.weights, n)
     offsets = check_offsets(data.offsets, None, n, loss)
-    fit = datafit_on(rows, targets, weights, loss, bool(fit_intercept), features, outputs, offsets)
+    fit = datafit_on(rows, targets, weights, loss, intercept, features, outputs, offsets)
     return whole.with_datafit(fit)

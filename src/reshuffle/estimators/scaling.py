@@ -57,11 +57,6 @@ def scaling(penalty: Penalty, shape: tuple[int, ...]) -> Callable[[float], Penal
     return partial(Times, penalty)
 
 
-def scaled(penalty: Penalty, factor: float, shape: tuple[int, ...]) -> Penalty:
-    """factor·ψ."""
-    return scaling(penalty, shape)(factor)
-
-
 def _multiplied(penalty: Any, names: list[str], factor: float) -> Any:
     return replace(penalty, **{name: factor * _number(getattr(penalty, name)) for name in names})
 

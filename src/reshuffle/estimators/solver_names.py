@@ -94,14 +94,12 @@ def solver_of(
             raise InputError(
                 f"solver must be one of {', '.join(map(repr, SOLVERS))}, or an object, got {given!r}"
             )
-        kind, most = SOLVERS[name], int(max_iter)
+        limits: dict[str, Any] = {"tol": tol, "epochs": int(max_iter), "seed": seed}
         if device is not None:
             if name != "exact":
                 raise InputError(f'device needs solver="exact", got solver={given!r}')
-            return ExactProxRR(tol=tol, epochs=most, seed=seed, device=device)
-        if traced:
-            return kind(tol=tol, epochs=most, seed=seed)
-        return kind(tol=tol, epochs=most, seed=seed, eval_every=most)
+            return ExactProxRR(**limits, device=device)
+        return SOLVERS[name](**limits, **({} if traced else {"eval_every": int(max_iter)}))
     if isinstance(given, type) or not callable(getattr(given, "solve", None)):
         raise InputError(f"solver must be a name or have a method solve, got {shown(given)}")
     if device is not None:
@@ -111,12 +109,6 @@ def solver_of(
     if not traced:
         refuse_private(given, "a path of models or a cross-validation")
     return given
-
-
-def check_on_device(solver: FittingSolver, problem: Problem) -> None:
-    """Refuse a problem that a graphics card cannot take, or a card that is not there, before any work."""
-    if getattr(solver, "device", None) is not None:
-        solver.check_problem(problem)
 
 
 def seed_of(random_state: Any) -> int:

@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from reshuffle.errors import InputError
+from reshuffle.errors import InputError, shown
 from reshuffle.validation import check_positive
 
 
@@ -33,7 +33,7 @@ def strengths_from_alpha(alpha: float, l1_ratio: float = 0.5) -> Strengths:
     >>> strengths_from_alpha(0.5, l1_ratio=0.25)
     {'l1': 0.125, 'l2': 0.375}
     """
-    _check_ratio(l1_ratio)
+    check_ratio(l1_ratio)
     _check_not_negative("alpha", alpha)
     return {"l1": float(alpha * l1_ratio), "l2": float(alpha * (1.0 - l1_ratio))}
 
@@ -79,7 +79,7 @@ def strengths_from_C(C: float, weight: ArrayLike, l1_ratio: float = 0.0) -> Stre
     >>> strengths_from_C(0.1, 100)
     {'l1': 0.0, 'l2': 0.1}
     """
-    _check_ratio(l1_ratio)
+    check_ratio(l1_ratio)
     check_positive("C", C)
     whole = 1.0 / (C * _total(weight))
     return {"l1": float(l1_ratio * whole), "l2": float((1.0 - l1_ratio) * whole)}
@@ -94,9 +94,10 @@ def _total(weight: ArrayLike) -> float:
     return total
 
 
-def _check_ratio(l1_ratio: object) -> None:
+def check_ratio(l1_ratio: object) -> None:
+    """Check the share of ℓ1 in an elastic net."""
     if not (isinstance(l1_ratio, (int, float, np.number)) and 0 <= l1_ratio <= 1):
-        raise InputError(f"l1_ratio must lie between 0 and 1, got {l1_ratio!r}")
+        raise InputError(f"l1_ratio must lie between 0 and 1, got {shown(l1_ratio)}")
 
 
 def _check_not_negative(name: str, value: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import scipy.sparse as sp
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.errors import InputError
 from reshuffle.estimators.loss_names import loss_words
-from reshuffle.estimators.outcome import ended, endless
+from reshuffle.estimators.outcome import Fitted, ended, endless
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -22,43 +21,47 @@ LONGEST = 80
 """Names are cut after this many characters, so that a coefficient is on the same line as its name."""
 
 
-def summary_of(model: Linear, largest: int, names: object = None) -> str:
+def summary_of(model: Linear, largest: int, names: Any) -> str:
     """Lines about the fit, then the coefficients of largest size, by name.
 
     ``names`` may be a fitted transformer, such as the steps of a Pipeline before the model.
     """
-    coef = np.atleast_2d(dense(model.coef_))
+    coef = coefficients(model)
+    iterations = f"after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}"
     lines = {
         "model": f"{type(model).__name__}, {loss_words(model.loss_)} loss",
-        "penalty": _short(_penalty(model.penalty_)),
+        "penalty": short(_penalty(model.penalty_)),
         "data": f"{model.n_samples_fit_:,} rows, {model.n_features_in_:,} features",
         "objective": f"{model.objective_:.10g}",
         "coefficients": f"{np.count_nonzero(coef):,} of {coef.size:,} are not zero",
-        "ended": f"{ended(model)} after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}",
+        "ended": f"{ended(model)} {iterations}",
         "certificate": str(model.certificate_),
     }
-    private = getattr(model, "privacy_", None)
-    if private is not None:
-        lines |= {"objective": "not evaluated", "privacy": str(private)}
-        lines["ended"] = f"after {model.n_iter_} iteration{'s' * (model.n_iter_ != 1)}"
+    if (private := getattr(model, "privacy_", None)) is not None:
+        lines |= {"objective": "not evaluated", "privacy": str(private), "ended": iterations}
     if note := endless(model.message_):
         lines["caution"] = note
     if hasattr(model, "classes_"):
-        lines["classes"] = _short(", ".join(map(str, model.classes_)))
+        lines["classes"] = short(", ".join(map(str, model.classes_)))
     text = [f"{name:<13}{line}" for name, line in lines.items()]
-    known = getattr(model, "feature_names_in_", [f"x{j}" for j in range(coef.shape[1])])
+    known = feature_names(model)
     if names is not None:
-        known = names_of(names)
+        given = names.get_feature_names_out() if hasattr(names, "get_feature_names_out") else names
+        known = [str(name) for name in given]
         if len(known) != coef.shape[1]:
             raise InputError(f"names must be {coef.shape[1]}, one per feature, got {len(known)}")
     return "\n".join([*text, *_largest(known, coef, largest)])
 
 
-def names_of(names: Any) -> list[str]:
-    """Names of features: those of a list, or the outputs of a fitted transformer."""
-    if hasattr(names, "get_feature_names_out"):
-        names = names.get_feature_names_out()
-    return [str(name) for name in names]
+def coefficients(model: Fitted) -> Array:
+    """A row of coefficients for each output."""
+    return np.atleast_2d(dense(model.coef_))
+
+
+def feature_names(model: Fitted) -> list[str]:
+    """The names of the features that a model was fitted to, or x0, x1, …"""
+    d = model.n_features_in_
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(d)])]
 
 
 def summary(pipeline: Pipeline, largest: int = 10) -> str:
@@ -95,11 +98,15 @@ def _penalty(penalty: object) -> str:
     return repr(penalty).replace(f"groups={groups!r}", f"{count:,} group{'s' * (count != 1)}")
 
 
-def _largest(names: Sequence[str], coef: Array, count: int) -> list[str]:
-    """A line per feature: its name and its coefficients."""
+def by_size(coef: Array, count: int) -> list[int]:
+    """The features with the largest coefficients, as many as this where there are so many that are not zero."""
     sizes = np.abs(coef).max(axis=0)
-    order = [j for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
-    known = {j: _short(_printable(str(names[j])), LONGEST) for j in order}
+    return [int(j) for j in np.argsort(-sizes, kind="stable")[:count] if sizes[j] > 0]
+
+
+def _largest(names: list[str], coef: Array, count: int) -> list[str]:
+    """A line per feature: its name and its coefficients."""
+    known = {j: short(_printable(names[j]), LONGEST) for j in by_size(coef, count)}
     width = max(map(len, known.values()), default=0)
     return [
         f"  {name:<{width}} " + " ".join(f"{value:>11.4g}" for value in coef[:, j])
@@ -112,7 +119,8 @@ def _printable(name: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
 
 
-def _short(text: str, most: int = 100) -> str:
+def short(text: str, most: int = 100) -> str:
+    """A text in one line of at most this many characters."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from reshuffle import __version__
 from reshuffle.experiments.recipe import ClaimCheck, Numbers, Report
 from reshuffle.files import write_atomically
-from reshuffle.report import html, words
+from reshuffle.report import html
 
 
 def versions() -> dict[str, str]:
@@ -34,7 +34,7 @@ def write(report: Report, path: Path) -> None:
         html.section("Configuration", html.pairs(report.configuration)),
         html.section("Versions", html.pairs(versions())),
     ]
-    page = html.page(report.title, report.conclusion, parts, words.made_with())
+    page = html.page(report.title, report.conclusion, parts)
     write_atomically(path, page.encode())
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
-from reshuffle.report import html, pictures, words
+from reshuffle.report import html, pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,9 +28,13 @@ def compare_page(found: Comparison, accuracy: float, about: Mapping[str, object]
         f"over {seeds} seed{'s' if seeds > 1 else ''}; a dash where it was not reached. P* = {found.minimum:.10g} is the lowest value that "
         "any run has found."
     )
+
+    def draw(ax: Axes, cost: str) -> None:
+        found.plot(against=cost, ax=ax)
+        ax.grid(alpha=1.0, lw=0.6)
+
     figures = [
-        (pictures.drawn(partial(_draw, found, cost), f"gap by {cost}"), caption)
-        for cost, caption in COSTS.items()
+        (pictures.drawn(f"gap by {cost}", draw, cost), caption) for cost, caption in COSTS.items()
     ]
     parts = [
         html.section("Cost", html.tag("p", text), html.table(table.columns, [line.cells() for line in table.lines])),
@@ -39,9 +42,4 @@ def compare_page(found: Comparison, accuracy: float, about: Mapping[str, object]
         html.section("Data and settings", html.pairs(about)),
     ]  # fmt: skip
     title = f"{len(found.runs)} methods on one problem"
-    return html.page(title, f"{found.n:,} rows", parts, words.made_with())
-
-
-def _draw(found: Comparison, cost: str, ax: Axes) -> None:
-    found.plot(against=cost, ax=ax)
-    ax.grid(alpha=1.0, lw=0.6)
+    return html.page(title, f"{found.n:,} rows", parts)

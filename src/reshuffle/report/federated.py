@@ -8,12 +8,21 @@ import numpy as np
 
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.outcome import ended
+from reshuffle.estimators.summary import short
 from reshuffle.federated import FederatedResult, Quality
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.replies import ClientTally, Tally
 from reshuffle.report import html, pictures, words
-from reshuffle.report.fit import coefficients_part, proof_part
-from reshuffle.report.private import privacy_part
+from reshuffle.report.fit import (
+    SCORES,
+    certificate_tile,
+    coefficients_part,
+    privacy_part,
+    proof_part,
+    score_tile,
+    settings_part,
+)
+from reshuffle.report.pictures import drawn
 from reshuffle.trace import Trace
 
 MOST_BARS = 30
@@ -59,36 +68,21 @@ def federated_page(
         _sites_part(tally, result.epoch),
         coefficients_part(model, names),
         _travelled_part(tally),
-        html.section("Data and settings", html.pairs({**about, "penalty": words.penalty(model)})),
+        settings_part(model, about),
     ]
-    return html.page(title, lead, parts, words.made_with())
+    return html.page(title, lead, parts)
 
 
 def _tiles(model: Linear, result: FederatedResult) -> Iterator[tuple[str, str]]:
     held, kinds = result.held_out, result.tally.by_kind().values()
     if ALL in held:
-        row = held[ALL]
-        of = f"held-out rows at {len(held) - 1:,} of {len(result.tally.parts):,} sites"
-        if "accuracy" in row:
-            yield words.share(row["accuracy"]), f"of {row['samples']:,.0f} {of} are right"
-        elif "r2" in row:
-            yield (
-                f"{row['r2']:.3f}",
-                f"R² on {row['samples']:,.0f} {of}: 1 is perfect, 0 is the mean",
-            )
-        elif "d2" in row:
-            yield (
-                f"{row['d2']:.3f}",
-                f"of the deviance explained on {row['samples']:,.0f} {of} (D²): 1 is perfect, 0 is the mean",
-            )
+        row, sites = held[ALL], len(result.tally.parts)
+        rows = f"{row['samples']:,.0f} held-out rows at {len(held) - 1:,} of {sites:,} sites"
+        if metric := next((name for name in SCORES if name in row), ""):
+            yield score_tile(metric, row[metric], rows)
     asked = f": {ended(model)}" if result.tol else " were made"
     yield f"{result.epoch:,}", f"rounds{asked}"
-    if np.isfinite(model.certificate_.value):
-        bound = model.certificate_.measure == "gap"
-        what = (
-            "proved distance from the minimum, relative" if bound else "gradient mapping, relative"
-        )
-        yield f"{model.certificate_.value:.0e}", what
+    yield from certificate_tile(model)
     down, up = sum(k.down for k in kinds), sum(k.up for k in kinds)
     yield size(up), f"came from the sites, and {size(down)} went to them"
 
@@ -96,26 +90,26 @@ def _tiles(model: Linear, result: FederatedResult) -> Iterator[tuple[str, str]]:
 def _quality_part(held: Quality, trace: Trace) -> html.Markup:
     """The final model on held-out rows, site by site."""
     if not held:
-        return html.section(
-            "Quality by site",
-            html.tag(
-                "p",
-                "No site has held-out rows, so nothing is known of how the model does on new ones. Give a site test data "
-                '(test = "file" in its [[site]]), and the final model is judged by it there.',
-            ),
+        text = (
+            "No site has held-out rows, so nothing is known of how the model does on new ones. Give a site test data "
+            '(test = "file" in its [[site]]), and the final model is judged by it there.'
         )
+        return html.section("Quality by site", html.tag("p", text))
     scores = html.table(["site", *held.metrics], held.cells())
     shown = [(scores, _explained(held))]
     metric = next(m for m in LABELS if m in held.metrics)
     own = {name: row[metric] for name, row in held.items() if name != ALL and metric in row}
     if 1 < len(own) <= MOST_BARS:
-        short = [n if len(n) <= LONGEST else f"{n[: LONGEST - 1]}…" for n in own]
-        picture = pictures.by_site(short, list(own.values()), held[ALL].get(metric), LABELS[metric])
+        sites = [short(name, LONGEST) for name in own]
+        data = sites, list(own.values()), held[ALL].get(metric), LABELS[metric]
+        height = 1.2 + 0.3 * len(sites)
+        picture = drawn("quality by site", pictures.by_site, *data, height=height)
         shown.append((picture, "Each bar is a site; the dashed line is for all sites together."))
     known = trace["held_out_loss"] if "held_out_loss" in trace else np.empty(0)
     if np.count_nonzero(np.isfinite(known)) > 1:
         caption = "The mean loss on held-out rows of all sites, in the rounds after which it was asked for."
-        shown.append((pictures.by_rounds(trace["epoch"], known, LABELS["loss"]), caption))
+        course = trace["epoch"], known, "rounds", LABELS["loss"]
+        shown.append((drawn("held out by rounds", pictures.course, *course), caption))
     return html.section("Quality by site", html.figures(*shown))
 
 
@@ -136,19 +130,15 @@ def _sites_part(tally: Tally, rounds: int) -> html.Markup:
     """The section about participation: the number of rounds in which each site took part."""
     total = sum(part.samples or 0 for part in tally.parts)
     rows = [_site(part, total, rounds) for part in tally.parts]
-    troubled = [part for part in tally.parts if part.failed]
-    notes = [
-        html.tag("p", f"{part.name}, the last time that it did not answer: {part.reason}")
-        for part in troubled[:MOST_BARS]
-    ]
+    failed = [part for part in tally.parts if part.failed][:MOST_BARS]
+    notes = (f"{one.name}, the last time that it did not answer: {one.reason}" for one in failed)
     columns = ["site", "rows", "share of all", "rounds", "loss on its rows", "failed answers"]
     text = (
         "Rounds are those that a site answered, the last of which may only have confirmed the model; the loss is the mean over "
         "its own rows at the last model that it was asked about."
     )
-    return html.section(
-        "Who took part", html.table(columns, rows), html.tag("p", text, class_="soft"), *notes
-    )
+    soft, told = html.tag("p", text, class_="soft"), (html.tag("p", note) for note in notes)
+    return html.section("Who took part", html.table(columns, rows), soft, *told)
 
 
 def _site(part: ClientTally, total: int, rounds: int) -> Sequence[str]:
@@ -164,23 +154,16 @@ def _site(part: ClientTally, total: int, rounds: int) -> Sequence[str]:
 
 
 def _travelled_part(tally: Tally) -> html.Markup:
-    rows = [
-        (
-            f"{MEANING.get(kind, kind)} ({kind})",
-            f"{one.messages:,}",
-            *(_unbroken(size(b)) for b in (one.down, one.up)),
-        )
-        for kind, one in tally.by_kind().items()
-    ]
+    rows = []
+    for kind, one in tally.by_kind().items():
+        traffic = (_unbroken(size(count)) for count in (one.down, one.up))
+        rows.append((f"{MEANING.get(kind, kind)} ({kind})", f"{one.messages:,}", *traffic))
     text = (
         "No row of a table leaves a site. The page 'Federated learning' of the documentation lists every part of every message, and "
         'audit = "file" in a [[site]] writes a line for each at that site.'
     )
-    return html.section(
-        "What travelled",
-        html.table(["", "messages", "to the sites", "from the sites"], rows),
-        html.tag("p", text, class_="soft"),
-    )
+    table = html.table(["", "messages", "to the sites", "from the sites"], rows)
+    return html.section("What travelled", table, html.tag("p", text, class_="soft"))
 
 
 def _unbroken(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray, Array
 from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.numbers import explained_deviance
-from reshuffle.losses import Loss
 
-NOTHING: Mapping[str, AnyArray] = MappingProxyType({})
+BINS = 10
+"""At most this many groups of rows are compared with their predicted probability."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +51,14 @@ def held_out_numbers(
     X: object,
     y: AnyArray,
     trained_on: AnyArray,
-    known: Mapping[str, AnyArray] = NOTHING,
+    known: Mapping[str, AnyArray],
 ) -> HeldOut | None:
     """Scores on these rows, with their offset and exposure if there are any; None if there are no rows."""
     if not y.size:
         return None
     predicted = model.predict(X, **known)
     proba = model.predict_proba(X, **known) if hasattr(model, "predict_proba") else None
-    log, deviance = bool(getattr(model, "log_target_", False)), deviance_of(model)
-    classes, shift = getattr(model, "classes_", None), shift_of(known)
-    return scored(y, predicted, proba, classes, trained_on, log=log, deviance=deviance, shift=shift)
-
-
-def deviance_of(model: Linear) -> Loss | None:
-    """The loss if it is half a deviance, otherwise None."""
-    return model.loss_ if getattr(model.loss_, "log_link", False) else None
+    return scored(model, y, predicted, proba, trained_on, shift_of(known))
 
 
 def shift_of(known: Mapping[str, AnyArray]) -> NDArray[np.float64] | None:
@@ -77,35 +70,31 @@ def shift_of(known: Mapping[str, AnyArray]) -> NDArray[np.float64] | None:
 
 
 def scored(
+    model: Any,
     y: AnyArray,
     predicted: AnyArray,
     proba: AnyArray | None,
-    classes: AnyArray | None,
     trained_on: AnyArray,
-    *,
-    log: bool = False,
-    deviance: Loss | None = None,
     shift: NDArray[np.float64] | None = None,
 ) -> HeldOut:
-    """Scores of predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
+    """Scores of a model's predictions, of classes or of numbers; ``trained_on`` are the targets that give the constant.
 
-    Where the loss is half of a ``deviance``, D², the share of it that is explained, comes first; ``shift`` is what offsets
-    and exposures add to the margins. A model of the logarithm (``log``) is also judged by the R² of that: in its own units a few large targets decide.
+    Where the loss is half of a deviance, D², the share of it that is explained, comes first; ``shift`` is what offsets
+    and exposures add to the margins. A model of the logarithm is also judged by the R² of that: in its own units a few large targets decide.
     """
-    if classes is None:
-        held = _numbers(y, predicted, trained_on)
-        if deviance is not None:
-            mean = max(float(trained_on.mean()), np.finfo(float).tiny)
-            explained = {"D²": explained_deviance(deviance, y, predicted, None, shift)}
-            constant = np.full(y.size, mean)
-            nothing = {"D²": explained_deviance(deviance, y, constant, None, shift)}
-            held = replace(held, scores=explained | held.scores, constant=nothing | held.constant)
-        if log and y.min() > 0:
-            logs = _numbers(np.log(y), np.log(predicted), np.log(trained_on))
-            for mine, theirs in ((held.scores, logs.scores), (held.constant, logs.constant)):
-                mine |= {"R² of the logarithm": theirs["R²"]} if "R²" in theirs else {}
-        return held
-    return _classes(y, predicted, proba, classes, trained_on)
+    classes: AnyArray | None = getattr(model, "classes_", None)
+    if classes is not None:
+        return _classes(y, predicted, proba, classes, trained_on)
+    scores, constant = (_errors(y, guess) for guess in (predicted, trained_on.mean()))
+    if getattr(model.loss_, "log_link", False):
+        mean = np.full(y.size, max(float(trained_on.mean()), np.finfo(float).tiny))
+        scores = {"D²": explained_deviance(model.loss_, y, predicted, None, shift)} | scores
+        constant = {"D²": explained_deviance(model.loss_, y, mean, None, shift)} | constant
+    if getattr(model, "log_target_", False) and y.min() > 0:
+        for found, guess in ((scores, np.log(predicted)), (constant, np.log(trained_on).mean())):
+            if "R²" in (of_log := _errors(np.log(y), guess)):
+                found["R² of the logarithm"] = of_log["R²"]
+    return HeldOut(y.size, scores, constant, y, predicted)
 
 
 def _classes(
@@ -134,22 +123,16 @@ def _classes(
     return HeldOut(y.size, scores, constant, y, predicted, proba, classes)
 
 
-def _numbers(y: AnyArray, predicted: AnyArray, trained_on: AnyArray) -> HeldOut:
-    def scores(guess: AnyArray) -> dict[str, float]:
-        error = y - guess
-        found = {
-            "root mean squared error": float(np.sqrt(np.mean(error**2))),
-            "mean absolute error": float(np.mean(np.abs(error))),
-            "median absolute error": float(np.median(np.abs(error))),
-        }
-        spread = np.sum((y - y.mean()) ** 2)
-        return {"R²": float(1.0 - np.sum(error**2) / spread)} | found if spread > 0 else found
-
-    constant = scores(np.full(y.size, trained_on.mean()))
-    return HeldOut(y.size, scores(predicted), constant, y, predicted)
+def _errors(y: AnyArray, guess: AnyArray) -> dict[str, float]:
+    error, spread = y - guess, np.sum((y - y.mean()) ** 2)
+    found = {"R²": float(1.0 - np.sum(error**2) / spread)} if spread > 0 else {}
+    found["root mean squared error"] = float(np.sqrt(np.mean(error**2)))
+    found["mean absolute error"] = float(np.mean(np.abs(error)))
+    found["median absolute error"] = float(np.median(np.abs(error)))
+    return found
 
 
-def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:
+def calibrated(held: HeldOut) -> tuple[Array, Array, Array]:
     """Predicted probabilities in bins of equally many rows, the observed frequencies, and the numbers of rows.
 
     The probabilities are those of the second class if there are two classes, otherwise those of the predicted class.
@@ -161,6 +144,6 @@ def calibrated(held: HeldOut, bins: int = 10) -> tuple[Array, Array, Array]:
     else:
         said, found = held.probabilities.max(axis=1), held.true == held.predicted
     order = np.argsort(said, kind="stable")
-    parts = [p for p in np.array_split(order, min(bins, max(1, said.size // 5))) if p.size]
+    parts = [p for p in np.array_split(order, min(BINS, max(1, said.size // 5))) if p.size]
     means = [(said[p].mean(), found[p].mean(), p.size) for p in parts]
     return tuple(map(np.array, zip(*means, strict=True)))  # type: ignore[return-value]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from reshuffle import __version__
 from reshuffle.arrays import AnyArray
 from reshuffle.report.style import STYLE
 
@@ -40,17 +42,15 @@ def tag(name: str, *content: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{given}>{''.join(map(text, content))}</{name}>")
 
 
-def page(title: str, lead: str, parts: Iterable[object], foot: str) -> str:
+def page(title: str, lead: str, parts: Iterable[object]) -> str:
     """The whole file."""
+    foot = f"Written by reshuffle {__version__} on Python {platform.python_version()}. The page needs no network and no script."
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="generator" content="reshuffle"><title>{safe(title)}</title><style>{STYLE}</style>'
     )
-    body = [
-        tag("header", tag("h1", title), tag("p", lead)),
-        *parts,
-        tag("footer", tag("p", foot)),
-    ]
+    header = tag("header", tag("h1", title), tag("p", lead))
+    body = [header, *parts, tag("footer", tag("p", foot))]
     inside = "\n".join(map(safe, body))
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{inside}\n</body></html>\n'
 
@@ -75,10 +75,15 @@ def pairs(entries: Mapping[str, object]) -> Markup:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
-    """A table with a heading, which scrolls sideways if the page is too narrow."""
-    head = tag("tr", *(tag("th", column) for column in columns))
-    body = [tag("tr", *(tag("td", value) for value in row)) for row in rows]
-    return tag("div", tag("table", head, *body), class_="wide")
+    """A table with a heading."""
+    return _wide(columns, [[tag("td", value) for value in row] for row in rows])
+
+
+def _wide(columns: Iterable[object], rows: Iterable[Iterable[Markup]], **attributes: str) -> Markup:
+    """A table from its headings and its cells, which scrolls sideways if the page is too narrow."""
+    head = [column if isinstance(column, Markup) else tag("th", column) for column in columns]
+    lines = [tag("tr", *cells) for cells in (head, *rows)]
+    return tag("div", tag("table", *lines, **attributes), class_="wide")
 
 
 def bars(entries: Sequence[tuple[str, str, float]]) -> Markup:
@@ -90,42 +95,37 @@ def bars(entries: Sequence[tuple[str, str, float]]) -> Markup:
         less = tag("i", class_="less", style=width) if value < 0 else ""
         more = tag("i", style=width) if value > 0 else ""
         both = tag("div", tag("div", less), tag("div", more), class_="two")
-        named = tag("td", name, tag("small", unit), class_="name")
-        cells = named, tag("td", both, class_="bar")
-        rows.append(tag("tr", *cells, tag("td", f"{value:.4g}")))
+        cells = _named(name, unit), tag("td", both, class_="bar"), tag("td", f"{value:.4g}")
+        rows.append(tag("tr", *cells))
     return tag("table", *rows, class_="bars")
 
 
 def confusion(names: Sequence[str], counts: AnyArray) -> Markup:
     """How often a class (row) was taken for another (column), shaded by its share of the row."""
-    head = tag(
-        "tr", tag("th", "true ↓ · predicted →"), *(tag("th", name, scope="col") for name in names)
-    )
+    head = ["true ↓ · predicted →", *(tag("th", name, scope="col") for name in names)]
     rows = []
     for name, row in zip(names, counts.tolist(), strict=True):
         total = sum(row) or 1
         cells = [tag("td", f"{n:,}", style=f"--share: {n / total:.3f}") for n in row]
-        rows.append(tag("tr", tag("th", name, scope="row"), *cells))
-    return tag("div", tag("table", head, *rows, class_="confusion"), class_="wide")
+        rows.append([tag("th", name, scope="row"), *cells])
+    return _wide(head, rows, class_="confusion")
 
 
 def heat(columns: Sequence[str], rows: Sequence[tuple[str, str, Sequence[float]]]) -> Markup:
     """Signed numbers in a table, shaded by their size, each row with its name and its unit."""
     largest = max((abs(v) for *_, row in rows for v in row), default=0.0) or 1.0
-    head = tag("tr", *(tag("th", column) for column in columns))
-    body = []
-    for name, unit, row in rows:
-        cells = [
-            tag(
-                "td",
-                f"{v:.2g}",
-                class_="less" if v < 0 else "more",
-                style=f"--share: {abs(v) / largest:.3f}",
-            )
-            for v in row
-        ]
-        body.append(tag("tr", tag("td", name, tag("small", unit), class_="name"), *cells))
-    return tag("div", tag("table", head, *body, class_="heat"), class_="wide")
+
+    def cell(value: float) -> Markup:
+        sign, size = "less" if value < 0 else "more", abs(value) / largest
+        return tag("td", f"{value:.2g}", class_=sign, style=f"--share: {size:.3f}")
+
+    body = [[_named(name, unit), *map(cell, row)] for name, unit, row in rows]
+    return _wide(columns, body, class_="heat")
+
+
+def _named(name: str, unit: str) -> Markup:
+    """The first cell of a row: a name with its unit."""
+    return tag("td", name, tag("small", unit), class_="name")
 
 
 def figures(*entries: tuple[Markup, str]) -> Markup:

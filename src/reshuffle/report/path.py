@@ -10,9 +10,10 @@ import numpy as np
 from reshuffle import plotting
 from reshuffle.arrays import Array
 from reshuffle.estimators.cross_validation import CrossValidated
-from reshuffle.estimators.folds import Paired, readable
-from reshuffle.report import html, pictures, words
-from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, tiles
+from reshuffle.estimators.folds import Paired, readable, standard_error
+from reshuffle.estimators.summary import short
+from reshuffle.report import html, pictures
+from reshuffle.report.fit import coefficients_part, held_out_part, proof_part, settings_part, tiles
 from reshuffle.report.held_out import HeldOut
 from reshuffle.report.pictures import ACCENT, OTHER, SOFT
 
@@ -42,14 +43,14 @@ def path_page(
         *held_out_part(held),
         coefficients_part(model, names),
         proof_part(model),
-        html.section("Data and settings", html.pairs({**about, "penalty": words.penalty(model)})),
+        settings_part(model, about),
     ]
-    return html.page(title, lead, parts, words.made_with())
+    return html.page(title, lead, parts)
 
 
 def choice_part(model: CrossValidated, names: list[str]) -> html.Markup:
     """The chosen λ, and the reason for the choice."""
-    means = model.cv_losses_.mean(axis=1)
+    means, error = model.cv_losses_.mean(axis=1), standard_error(model.cv_losses_)
     nonzeros = model.path_.nonzeros
     best, sparse = (
         int(np.argmin(np.abs(model.lambdas_ - v))) for v in (model.lambda_min_, model.lambda_1se_)
@@ -65,15 +66,15 @@ def choice_part(model: CrossValidated, names: list[str]) -> html.Markup:
     some = np.unique([*np.linspace(0, means.size - 1, ROWS).astype(int), best, sparse])
     words_for = {best: "lowest", sparse: "1 s.e."}
     rows = [
-        (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", readable(_error(model)[k], 2), words_for.get(int(k), ""))
+        (f"{model.lambdas_[k]:.3g}", f"{nonzeros[k]:,}", f"{means[k]:.5g}", readable(error[k], 2), words_for.get(int(k), ""))
         for k in some
     ]  # fmt: skip
     return html.section(
         "Which λ?",
         html.tag("p", text),
         html.figures(
-            (pictures.drawn(lambda ax: _losses(model, ax), "loss by lambda"), "Loss of held-out rows, with one standard error; the dotted lines are the two choices of λ."),
-            (pictures.drawn(lambda ax: _path(model, names, ax), "coefficients by lambda", (4.6, 4.2)), "Coefficients as λ falls; the largest by name."),
+            (pictures.drawn("loss by lambda", _losses, model, means, error), "Loss of held-out rows, with one standard error; the dotted lines are the two choices of λ."),
+            (pictures.drawn("coefficients by lambda", _path, model, names, height=4.2), "Coefficients as λ falls; the largest by name."),
         ),
         html.table(["λ", "features", "held-out loss", "its error", ""], rows),
     )  # fmt: skip
@@ -95,39 +96,20 @@ def comparison(paired: Paired, same: bool) -> str:
     return f": simpler. The folds do not show whether it is worse: {higher}; {bound}."
 
 
-def _error(model: CrossValidated) -> Array:
-    folds = model.cv_losses_.shape[1]
-    return (
-        model.cv_losses_.std(axis=1, ddof=1) / np.sqrt(folds)
-        if folds > 1
-        else np.zeros(len(model.cv_losses_))
-    )
-
-
-def _losses(model: CrossValidated, ax: Axes) -> None:
-    means, error = model.cv_losses_.mean(axis=1), _error(model)
+def _losses(ax: Axes, model: CrossValidated, means: Array, error: Array) -> None:
     ax.fill_between(model.lambdas_, means - error, means + error, color=ACCENT, alpha=0.2, lw=0)
     ax.plot(model.lambdas_, means, color=ACCENT, lw=1.8)
     for value, colour in ((model.lambda_min_, OTHER), (model.lambda_1se_, SOFT)):
         ax.axvline(value, color=colour, lw=1.2, ls=":")
     ax.set_xscale("log")
     ax.invert_xaxis()
-    ax.set_xlabel("λ")
-    ax.set_ylabel("held-out loss")
-    ax.grid(lw=0.6)
+    pictures.labelled(ax, "λ", "held-out loss")
 
 
-def _path(model: CrossValidated, names: list[str], ax: Axes) -> None:
-    short = [name if len(name) <= 22 else name[:21] + "…" for name in names]
-    plotting.plot_path(model.path_, names=short, mark=model.lambda_, ax=ax, largest=7)
+def _path(ax: Axes, model: CrossValidated, names: list[str]) -> None:
+    named = [short(name, 22) for name in names]
+    plotting.plot_path(model.path_, names=named, mark=model.lambda_, ax=ax, largest=7)
     ax.grid(alpha=1.0, lw=0.6)
-    if (
-        ax.get_legend() is not None
-    ):  # The legend stands under the picture, where a narrow page has room.
-        ax.legend(
-            frameon=False,
-            fontsize="small",
-            loc="upper center",
-            bbox_to_anchor=(0.45, -0.2),
-            ncols=2,
-        )
+    if ax.get_legend() is not None:  # It stands under the picture, where a narrow page has room.
+        under = {"bbox_to_anchor": (0.45, -0.2), "ncols": 2}
+        ax.legend(frameon=False, fontsize="small", loc="upper center", **under)

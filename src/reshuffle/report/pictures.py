@@ -35,10 +35,8 @@ POINTS = 600
 """A scatter plot shows at most this many points: more make a large page and a black spot."""
 
 
-def drawn(
-    draw: Callable[[Axes], None], title: str, size: tuple[float, float] = (4.6, 3.1)
-) -> Markup:
-    """The drawing that ``draw`` makes on axes, as SVG for a page."""
+def drawn(title: str, draw: Callable[..., None], *data: Any, height: float = 3.1) -> Markup:
+    """The drawing that ``draw`` makes of data on axes, as SVG for a page."""
     with extra("cli", "matplotlib", "a figure"):
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -46,8 +44,8 @@ def drawn(
     with mpl.rc_context(STYLE), warnings.catch_warnings():
         # Text is drawn in the fonts of the reader's browser.
         warnings.filterwarnings("ignore", "Glyph .* missing")
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.subplots())
+        figure = Figure(figsize=(4.6, height), layout="constrained")
+        draw(figure.subplots(), *data)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return Markup(_themed(file.getvalue(), title))
@@ -66,101 +64,83 @@ def _themed(svg: str, title: str) -> str:
 
 
 def convergence(
-    trace: Trace, measure: str, tol: float, counted: str = "epochs"
+    trace: Trace, measure: str, tol: float, counted: str
 ) -> Iterator[tuple[Markup, str]]:
     """The objective and the certificate, epoch by epoch or round by round."""
-    from matplotlib.ticker import MaxNLocator
-
     epochs, values = trace["epoch"], trace["objective"]
     above = values - np.min(values, where=np.isfinite(values), initial=np.inf)
     known = trace[measure] if measure in trace else np.full(epochs.size, np.nan)
-
-    def draw(ax: Axes, values: Array, name: str, line: float) -> None:
-        good = np.isfinite(values) & (values > 0)
-        ax.plot(epochs[good], values[good], color=ACCENT, lw=1.8, marker="o", ms=3)
-        if line > 0:
-            ax.axhline(line, color=SOFT, lw=1.0, ls="--")
-        ax.set_yscale("log")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _labelled(ax, counted, name)
-
     if np.count_nonzero(above > 0) > 1:
-        picture = drawn(lambda ax: draw(ax, above, "P(x) above its lowest", 0.0), "objective")
-        yield (
-            picture,
-            "The objective, mean loss plus penalty: how far above the lowest value of the run.",
-        )
+        name = "P(x) above its lowest"
+        picture = drawn("objective", descent, epochs, above, counted, name, 0.0)
+        said = "The objective, mean loss plus penalty: how far above the lowest value of the run."
+        yield picture, said
     if np.count_nonzero(np.isfinite(known) & (known > 0)) > 1:
-        picture = drawn(lambda ax: draw(ax, known, measure.replace("_", " "), tol), "certificate")
+        name = measure.replace("_", " ")
+        picture = drawn("certificate", descent, epochs, known, counted, name, tol)
         dashed = "; dashed: the requested accuracy" if tol > 0 else ""
         yield picture, f"The certificate: how far from the minimum at most{dashed}."
 
 
-def by_site(names: list[str], values: list[float], overall: float | None, label: str) -> Markup:
+def descent(ax: Axes, at: Array, values: Array, counted: str, name: str, line: float) -> None:
+    """Positive numbers that fall by powers of ten, and a line at the number that was asked for."""
+    from matplotlib.ticker import MaxNLocator
+
+    course(ax, at, np.where(values > 0, values, np.nan), counted, name)
+    if line > 0:
+        ax.axhline(line, color=SOFT, lw=1.0, ls="--")
+    ax.set_yscale("log")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def course(ax: Axes, at: Array, values: Array, counted: str, name: str) -> None:
+    """A number as it was after some of the epochs or rounds."""
+    known = np.isfinite(values)
+    ax.plot(at[known], values[known], color=ACCENT, lw=1.8, marker="o", ms=3)
+    labelled(ax, counted, name)
+
+
+def by_site(
+    ax: Axes, names: list[str], values: list[float], overall: float | None, label: str
+) -> None:
     """A bar for each site's number, and a line for the number of all sites together."""
-
-    def draw(ax: Axes) -> None:
-        places = np.arange(len(names))[::-1]
-        ax.barh(places, values, color=ACCENT, height=0.7)
-        ax.set_yticks(places, names)
-        if overall is not None:
-            ax.axvline(overall, color=SOFT, lw=1.2, ls="--")
-        ax.set_xlabel(label)
-        ax.grid(axis="x", alpha=1.0, lw=0.6)
-
-    return drawn(draw, "quality by site", (4.6, 1.2 + 0.3 * len(names)))
+    places = np.arange(len(names))[::-1]
+    ax.barh(places, values, color=ACCENT, height=0.7)
+    ax.set_yticks(places, names)
+    if overall is not None:
+        ax.axvline(overall, color=SOFT, lw=1.2, ls="--")
+    ax.set_xlabel(label)
+    ax.grid(axis="x", alpha=1.0, lw=0.6)
 
 
-def by_rounds(rounds: AnyArray, values: Array, label: str) -> Markup:
-    """A number as it was after some of the rounds."""
-
-    def draw(ax: Axes) -> None:
-        known = np.isfinite(values)
-        ax.plot(rounds[known], values[known], color=ACCENT, lw=1.8, marker="o", ms=3)
-        _labelled(ax, "rounds", label)
-
-    return drawn(draw, "held out by rounds")
-
-
-def calibration(said: Array, found: Array, counts: Array) -> Markup:
+def calibration(ax: Axes, said: Array, found: Array, counts: Array) -> None:
     """Predicted probabilities against observed frequencies."""
-
-    def draw(ax: Axes) -> None:
-        ax.plot([0, 1], [0, 1], color=LINE, lw=1.5)
-        error = np.sqrt(np.maximum(found * (1 - found), 0.0) / np.maximum(counts, 1))
-        ax.errorbar(said, found, yerr=error, color=ACCENT, marker="o", ms=4, lw=1.5, elinewidth=1.0)
-        ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-        _labelled(ax, "predicted probability", "how often it was so")
-
-    return drawn(draw, "calibration")
+    ax.plot([0, 1], [0, 1], color=LINE, lw=1.5)
+    error = np.sqrt(np.maximum(found * (1 - found), 0.0) / np.maximum(counts, 1))
+    ax.errorbar(said, found, yerr=error, color=ACCENT, marker="o", ms=4, lw=1.5, elinewidth=1.0)
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    labelled(ax, "predicted probability", "how often it was so")
 
 
-def cloud(predicted: AnyArray, true: AnyArray) -> Markup:
+def cloud(ax: Axes, predicted: AnyArray, true: AnyArray) -> None:
     """Predictions against the truth."""
-
-    def draw(ax: Axes) -> None:
-        some = np.linspace(0, true.size - 1, min(true.size, POINTS)).astype(int)
-        ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
-        ax.plot(ends, ends, color=LINE, lw=1.5)
-        ax.plot(predicted[some], true[some], ".", color=ACCENT, ms=4, alpha=0.6)
-        _labelled(ax, "predicted", "true")
-
-    return drawn(draw, "predictions")
+    some = np.linspace(0, true.size - 1, min(true.size, POINTS)).astype(int)
+    ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
+    ax.plot(ends, ends, color=LINE, lw=1.5)
+    ax.plot(predicted[some], true[some], ".", color=ACCENT, ms=4, alpha=0.6)
+    labelled(ax, "predicted", "true")
 
 
-def residuals(values: Array) -> Markup:
+def residuals(ax: Axes, values: Array) -> None:
     """A histogram of the errors."""
-
-    def draw(ax: Axes) -> None:
-        low, high = np.quantile(values, [0.005, 0.995])
-        ax.hist(np.clip(values, low, high), bins=30, color=ACCENT)
-        ax.axvline(0.0, color=SOFT, lw=1.0)
-        _labelled(ax, "true − predicted", "rows")
-
-    return drawn(draw, "residuals")
+    low, high = np.quantile(values, [0.005, 0.995])
+    ax.hist(np.clip(values, low, high), bins=30, color=ACCENT)
+    ax.axvline(0.0, color=SOFT, lw=1.0)
+    labelled(ax, "true − predicted", "rows")
 
 
-def _labelled(ax: Axes, across: str, up: str) -> None:
+def labelled(ax: Axes, across: str, up: str) -> None:
+    """Name both axes, and draw the grid."""
     ax.set_xlabel(across)
     ax.set_ylabel(up)
     ax.grid(alpha=1.0, lw=0.6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,19 +22,27 @@ class Unit(NamedTuple):
     """A longer form, to be used in a sentence."""
 
 
+def columns_of(model: object) -> Sequence[Any]:
+    """The columns of the table that a model was fitted to; empty for other data."""
+    found: Sequence[Any] = getattr(getattr(model, "encoding_", None), "columns", ())
+    return found
+
+
+def standardised(columns: Sequence[Any]) -> bool:
+    """Whether columns of numbers were brought to a common scale."""
+    return any(getattr(part, "scale", 1.0) != 1.0 for part in columns)
+
+
 def units(model: object, names: Sequence[str]) -> list[Unit]:
     """For each feature, the change to which its coefficient refers."""
-    columns = getattr(getattr(model, "encoding_", None), "columns", None)
-    if columns is None:
+    if not columns_of(model):
         return [Unit("", f"a rise of {name} by 1") for name in names]
     found: list[Unit] = []
-    for part in columns:
+    for part in columns_of(model):
         name = names[len(found)]
         if hasattr(part, "levels"):
-            here = names[len(found) : len(found) + len(part.levels)]
-            found += [
-                Unit("1 if so, else 0", f"{n}, compared with a row without it,") for n in here
-            ]
+            own = names[len(found) :][: len(part.levels)]
+            found += [Unit("1 if so, else 0", f"{n}, compared with a row without it,") for n in own]
         elif part.scale != 1.0:
             by = f"{readable(part.scale)}{' days' if part.date else ''}"
             rise = f"a rise of {name} by {by} (one standard deviation)"
@@ -71,11 +79,11 @@ def intercept(model: Linear) -> str:
     values = np.atleast_1d(dense(model.intercept_))
     if not model.fit_intercept:
         return "There is no intercept: where all features are zero, so is the score."
-    columns = getattr(getattr(model, "encoding_", None), "columns", ())
-    scaled = any(getattr(part, "scale", 1.0) != 1.0 for part in columns)
-    texts = any(hasattr(part, "levels") for part in columns)
+    columns = columns_of(model)
+    scaled = standardised(columns)
     where = "every column of numbers is at its mean" if scaled else "every number is zero"
-    where += " and no category applies" if texts else ""
+    if any(hasattr(part, "levels") for part in columns):
+        where += " and no category applies"
     if values.size == 1:
         said = f"The intercept is {readable(float(values[0]), 4)}"
     else:

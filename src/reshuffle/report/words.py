@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 
 import numpy as np
 
-from reshuffle import __version__
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.estimators.linear import Linear
-from reshuffle.estimators.loss_names import loss_words
 from reshuffle.estimators.outcome import ended
 
 
@@ -18,12 +15,12 @@ def proof(model: Linear) -> tuple[str, bool]:
     """The meaning of the certificate, and whether it reaches the requested accuracy."""
     found = model.certificate_
     convex = "its penalty may have several minima" in model.message_
-    if np.isnan(found.value) or np.isinf(found.value):
-        return (
+    if not np.isfinite(found.value):
+        text = (
             "Nothing is proved about how far this model is from the best one: the run ended before it was checked "
-            f"({model.message_}).",
-            False,
+            f"({model.message_})."
         )
+        return text, False
     if found.measure == "gap":
         text = (
             f"The objective is {model.objective_:.6g}. No other coefficients with the same loss and penalty can bring it "
@@ -38,26 +35,8 @@ def proof(model: Linear) -> tuple[str, bool]:
         )
     if ended(model) != "not converged":
         return text, not convex
-    return (
-        text + f" The requested accuracy, {found.tol:.1g}, was not reached: {model.message_}.",
-        False,
-    )
-
-
-def loss(model: Linear) -> str:
-    """The name of the loss as the options spell it."""
-    return loss_words(model.loss_)
-
-
-def penalty(model: Linear, most: int = 160) -> str:
-    """ψ as text, shortened if it is long."""
-    text = " ".join(repr(model.penalty_).split())
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def made_with() -> str:
-    """The line at the foot of a page."""
-    return f"Written by reshuffle {__version__} on Python {platform.python_version()}. The page needs no network and no script."
+    missed = f" The requested accuracy, {found.tol:.1g}, was not reached: {model.message_}."
+    return text + missed, False
 
 
 def share(value: float) -> str:
@@ -69,12 +48,8 @@ def left_out(rows: int) -> dict[str, str]:
     """A sentence about the rows that a fit did not use because they have no target."""
     if not rows:
         return {}
-    told = (
-        "1 row without a target was left out"
-        if rows == 1
-        else f"{rows:,} rows without a target were left out"
-    )
-    return {"missing targets": told}
+    many = "1 row without a target was" if rows == 1 else f"{rows:,} rows without a target were"
+    return {"missing targets": f"{many} left out"}
 
 
 def data_table(encoding: Encoding, filled: Mapping[str, int] | None = None) -> dict[str, str]:
