@@ -17,7 +17,7 @@ from reshuffle.estimators.onnx_graph import onnx_graph
 from reshuffle.files import check_apart, write_atomically
 
 
-def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: Output) -> None:
+def run(*, model: str, onnx: Path, rows: str | None, reading: Reading, output: Output) -> None:
     """Write the graph after checking that it predicts the same as the model."""
     check_apart(onnx, model, *([rows] if rows else []))
     fitted = load(model)

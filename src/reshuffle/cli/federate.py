@@ -13,11 +13,10 @@ from rich.table import Table
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
 from reshuffle.cli.board import Board
-from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, grid
 from reshuffle.cli.federate_model import file_of_a_run, write_outcome
 from reshuffle.cli.private import Private
 from reshuffle.cli.sites_file import is_sites, privacy_table, sites_of
-from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
 from reshuffle.estimators.linear import Linear
 from reshuffle.federated import (
@@ -28,7 +27,6 @@ from reshuffle.federated import (
     FedRR,
     Learned,
     LocalSGD,
-    Quality,
     Sites,
     split,
 )
@@ -73,7 +71,6 @@ class Options:
     out: Path
     resume: bool
     force: bool
-    progress: bool
     private: Private
 
 
@@ -96,7 +93,7 @@ def run(options: Options, output: Output) -> int:
     solver = _solver(options, level, isinstance(problem, Sites) and problem.secure is not None)
     options.out.mkdir(parents=True, exist_ok=True)
     clock = time.perf_counter()
-    with Board(names, options.progress) as board:
+    with Board(names, output.live) as board:
         tally = Tally(names, board)
         # Sites count their own samples.
         problem.watch = board if isinstance(problem, Sites) else tally
@@ -113,9 +110,9 @@ def run(options: Options, output: Output) -> int:
             part.samples = client.n
             part.loss = None if level is not None else float(client.value(result.x))
     model = write_outcome(result, options.out, _about(options, problem, result, seconds))
-    show(output.console, _table(result))
-    if result.held_out:
-        show(output.console, _quality(result.held_out))
+    output.table(_table(result))
+    if held := result.held_out:
+        output.table(grid(("site", *held.metrics), held.cells(), "on held-out rows"))
     output.line(
         f"model: {options.out / 'model.npz'}   report: {options.out / 'report.html'}   "
         f"trace, checkpoint and picture: {options.out}"
@@ -255,12 +252,4 @@ def _table(result: Result) -> Table:
         table.add_row(name, value)
     if result.privacy is not None:
         table.add_row("privacy", str(result.privacy))
-    return table
-
-
-def _quality(held: Quality) -> Table:
-    """The quality of the final model at each site."""
-    table = Table("site", *held.metrics, title="on held-out rows")
-    for cells in held.cells():
-        table.add_row(*cells)
     return table

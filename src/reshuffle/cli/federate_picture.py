@@ -11,21 +11,17 @@ from reshuffle.federated.replies import ClientTally
 from reshuffle.trace import Trace
 
 COLOUR, OTHER = "#0072B2", "#D55E00"
-
-
 FEW = 12  # The names of at most this many clients fit below their bars.
 LETTERS = 14  # Characters of a client's name below its bar.
 
 
 def draw(trace: Trace, clients: Sequence[ClientTally], path: Path) -> None:
     """P(x) - P(best) on a logarithmic axis; each client's samples, and its final loss if known."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure = Figure(figsize=(12, 3.6), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
     known = ~np.isnan(trace["objective"])
     rounds, values = trace["epoch"][known], trace["objective"][known]
     if values.size:
@@ -57,4 +53,3 @@ def draw(trace: Trace, clients: Sequence[ClientTally], path: Path) -> None:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     left.grid(alpha=0.3)
     figure.savefig(path, dpi=150)
-    plt.close(figure)

@@ -40,10 +40,10 @@ LONGEST = 80  # A feature's name is shown up to this many characters.
 
 
 def run(
+    *,
     file: str,
     reading: Reading,
     choices: Choices,
-    *,
     cv: bool,
     path: bool,
     out: Path,

@@ -28,18 +28,12 @@ from reshuffle.files import check_apart, replacing
 
 
 def run(
-    model: str,
-    file: str,
-    *,
-    out: str | None,
-    proba: bool,
-    keep: tuple[str, ...],
-    score: bool,
-    reading: Reading,
-    known: Mapping[str, str],
-    output: Output,
-) -> None:
+    *, model: str, file: str, out: str | None, proba: bool, keep: tuple[str, ...], score: bool,
+    offset: str | None, exposure: str | None, reading: Reading, output: Output,
+) -> None:  # fmt: skip
     """Write a prediction for each row of the file, with the columns to keep, and score them if requested."""
+    shifts = {"offset": offset, "exposure": exposure}
+    known = {option: column for option, column in shifts.items() if column}
     if out is not None and (
         not os.path.exists(out) or os.path.isfile(out)
     ):  # The output is a regular file, not a device.
