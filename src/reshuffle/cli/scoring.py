@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import counted
+from reshuffle.datasets.chunks import Values, lacking
 from reshuffle.datasets.columns import number_name
-from reshuffle.datasets.numbers import as_numbers
+from reshuffle.datasets.numbers import spelled
 from reshuffle.datasets.reading import Part
 from reshuffle.errors import InputError
 from reshuffle.estimators.linear import Linear
@@ -57,21 +57,18 @@ class Scores:
         if shift is not None:
             self._shifts.append(shift[known])
 
-    def _targets(self, values: Any) -> tuple[AnyArray, NDArray[np.bool_]]:
+    def _targets(self, values: Values) -> tuple[AnyArray, NDArray[np.bool_]]:
         """The targets in the form of the model's classes or numbers, and a mask of the rows that have one."""
+        known = ~lacking(values, self.missing)
         if isinstance(values, np.ndarray):
-            return self._as_classes(values), ~np.isnan(values)
-        texts = list(values)
-        known = np.array([not (t is None or t in self.missing) for t in texts], dtype=bool)
+            return self._as_classes(values), known
         if hasattr(self.model, "classes_") and self.model.classes_.dtype.kind not in "iuf":
-            return np.array(["" if t is None else t for t in texts], dtype=object), known
-        given = [text for text, there in zip(texts, known, strict=True) if there]
-        found = as_numbers(given)
-        if found is None:
-            wrong = next(text for text in given if as_numbers([text]) is None)
-            raise InputError(f"--score: column {self.target!r} must hold numbers, got {wrong!r}")
-        numbers = np.full(len(texts), np.nan)
-        numbers[known] = found
+            return np.array(["" if t is None else t for t in values], dtype=object), known
+        numbers, wrong = spelled(values, ~known)
+        if wrong:
+            raise InputError(
+                f"--score: column {self.target!r} must hold numbers, got {values[wrong[0]]!r}"
+            )
         return numbers, known
 
     def _as_classes(self, numbers: AnyArray) -> AnyArray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import Chunk, Values
+from reshuffle.datasets.chunks import Chunk, Values, lacking
 from reshuffle.errors import InputError, shown
 
 DAY = 86_400.0
@@ -58,25 +58,19 @@ def readable(text: str) -> bool:
 
 
 def as_days(
-    values: Values,
-    column: str,
-    option: str,
-    absent: Callable[[object], bool],
-    place: Callable[[int], str],
+    values: Values, told: str, absent: NDArray[np.bool_], place: Callable[[int], str]
 ) -> NDArray[np.float64]:
     """A column of dates as numbers of days, with NaN for a missing value; numbers are taken as days."""
     if isinstance(values, np.ndarray):
         return values
     found = np.full(len(values), np.nan)
-    for row, value in enumerate(values):
-        if absent(value):
-            continue
+    for row in np.flatnonzero(~absent).tolist():
         try:
-            found[row] = days(value)
+            found[row] = days(values[row])
         except ValueError:
             raise InputError(
-                f"{place(row)}: {option} {column}: dates are written as 2024-01-31, 2024/01/31 or "
-                f"2024-01-31T12:00, got {shown(value)}"
+                f"{place(row)}: {told}: dates are written as 2024-01-31, 2024/01/31 or "
+                f"2024-01-31T12:00, got {shown(values[row])}"
             ) from None
     return found
 
@@ -85,10 +79,8 @@ def dated(chunk: Chunk, names: tuple[str, ...], missing: frozenset[str]) -> Chun
     """The chunk with these columns as days."""
     if not names or not len(chunk):
         return chunk
-    changed = {
-        name: as_days(
-            chunk.columns[name], name, "--date", lambda v: v is None or v in missing, chunk.place
-        )
-        for name in names
-    }
+    changed: dict[str, Values] = {}
+    for name in names:
+        values = chunk.columns[name]
+        changed[name] = as_days(values, f"--date {name}", lacking(values, missing), chunk.place)
     return Chunk({**chunk.columns, **changed}, chunk.places, chunk.where, chunk.unit)

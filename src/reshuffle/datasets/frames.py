@@ -78,7 +78,8 @@ def _values(table: Any, name: str, as_date: bool) -> Values:
         return values.astype(np.float64)
     given = values.tolist()
     if as_date:
-        return as_days(given, name, "column", _absent, lambda row: f"{WHERE}, row {row}")
+        absent = np.array([_absent(v) for v in given], dtype=bool)
+        return as_days(given, f"column {name}", absent, lambda row: f"{WHERE}, row {row}")
     if values.dtype == object and all(_absent(v) or _is_number(v) for v in given):
         return np.array([np.nan if _absent(v) else float(v) for v in given])
     return [None if _absent(v) else str(v).strip() for v in given]

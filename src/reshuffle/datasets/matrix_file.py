@@ -13,6 +13,7 @@ from reshuffle.arrays import AnyArray
 from reshuffle.capacity import check_room
 from reshuffle.datasets.npz_file import DAMAGE, read_npz
 from reshuffle.datasets.numbers import as_numbers
+from reshuffle.datasets.source import damage
 from reshuffle.errors import InputError
 
 OWN = (
@@ -38,14 +39,10 @@ def read_matrix(file: BinaryIO, where: str) -> tuple[sp.csr_matrix, dict[str, An
     content = file.read()
     arrays = read_npz(io.BytesIO(content), where, MATRIX)
     others = {name: array for name, array in arrays.items() if name not in OWN}
-    try:
+    with damage(f"{where} is not {MATRIX}, or is damaged", *DAMAGE):
         check_room(f"{where}: a matrix of so many rows", 8 * int(arrays["shape"].flat[0]))
         X = sp.csr_matrix(sp.load_npz(io.BytesIO(content)))
         X.check_format(full_check=True)
-    except DAMAGE as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{where} is not {MATRIX}, or is damaged: {error}") from None
     if X.dtype.kind not in "fiub":
         raise InputError(f"{where} must hold real numbers, got {X.dtype}")
     X = X.astype(np.float64, copy=False)
@@ -75,11 +72,9 @@ def target_of(others: dict[str, AnyArray], given: str | None, rows: int, where: 
 
 def _from_file(path: str) -> AnyArray:
     if path.endswith(".npy"):
-        try:
+        with damage(f"{path} is not a numpy array, or is damaged", *DAMAGE):
             y: AnyArray = np.load(path, allow_pickle=False)
-        except DAMAGE as error:
-            raise InputError(f"{path} is not a numpy array, or is damaged: {error}") from None
-        return y
+            return y
     try:
         with open(path, encoding="utf-8") as file:
             texts = [line.strip() for line in file]

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from reshuffle.arrays import AnyArray
+from reshuffle.datasets.source import damage
 from reshuffle.datasets.svmlight import PACKED, SMALL
-from reshuffle.errors import InputError
 
 MOST_MEMBERS = 1000  # The most arrays that a file may hold; a sparse matrix has a handful.
 DAMAGE: tuple[type[Exception], ...] = (
@@ -30,14 +30,11 @@ DAMAGE: tuple[type[Exception], ...] = (
 def read_npz(file: BinaryIO, where: str, what: str = "a file of arrays") -> dict[str, AnyArray]:
     """All arrays of the file, by name; everything that is wrong with it is an ``InputError``."""
     content = file.read()
-    try:
+    with damage(f"{where} is not {what}, or is damaged", *DAMAGE):
         with zipfile.ZipFile(io.BytesIO(content)) as stored:
             _check(stored, PACKED * len(content) + SMALL)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except DAMAGE as error:
-        reason = str(error) or type(error).__name__
-        raise InputError(f"{where} is not {what}, or is damaged: {reason}") from None
 
 
 def _check(stored: zipfile.ZipFile, most: int) -> None:

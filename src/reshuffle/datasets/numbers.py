@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from reshuffle.arrays import AnyArray
 
 _DIGITS = r"(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+"
 _NUMBER = re.compile(rf"[+-]?(?:{_DIGITS})(?:[eE][+-]?[0-9]+)?").fullmatch
@@ -26,6 +29,21 @@ def is_number(text: str) -> bool:
 def is_beyond(text: str) -> bool:
     """Whether a text is a decimal number that no float64 can hold."""
     return _NUMBER(text) is not None and abs(float(text)) == np.inf
+
+
+def spelled(
+    texts: Sequence[object] | AnyArray, absent: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], list[int]]:
+    """The numbers that texts spell, NaN where they spell none, and the rows where that is so although a text is there."""
+    given = [str(text) for text, gone in zip(texts, absent.tolist(), strict=True) if not gone]
+    found, wrong = as_numbers(given), []
+    if found is None:
+        rows = np.flatnonzero(~absent).tolist()
+        wrong = [row for row, text in zip(rows, given, strict=True) if not is_number(text)]
+        found = np.array([float(text) if is_number(text) else np.nan for text in given])
+    values = np.full(len(texts), np.nan)
+    values[~absent] = found
+    return values, wrong
 
 
 def as_numbers(texts: list[str]) -> NDArray[np.float64] | None:

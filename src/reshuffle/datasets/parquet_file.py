@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
+from reshuffle.datasets.source import damage
 from reshuffle.errors import InputError, extra
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def read_parquet(
     with extra("tables", "pyarrow", f"{where} is a Parquet file, which"):
         import pyarrow
         from pyarrow import dataset, parquet
-    try:
+    errors = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
+    with damage(f"{where} is not a Parquet file, or is damaged", *errors):
         source = pyarrow.PythonFile(_seekable(file), mode="r")
         stored = parquet.ParquetFile(source)
         names = list(stored.schema_arrow.names)
@@ -55,14 +57,11 @@ def read_parquet(
             }
             yield Chunk(columns, places, where, "row")
             first += batch.num_rows
-        if (
-            first - 1 != stored.metadata.num_rows
-        ):  # pyarrow stops at the end of the shortest column.
+        said, found = stored.metadata.num_rows, first - 1
+        if found != said:  # pyarrow stops at the end of the shortest column.
             raise InputError(
-                f"{where} is damaged: it says that it has {stored.metadata.num_rows:,} rows, and has {first - 1:,}"
+                f"{where} is damaged: it says that it has {said:,} rows, and has {found:,}"
             )
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{where} is not a Parquet file, or is damaged: {error}") from None
 
 
 def _seekable(file: BinaryIO) -> object:

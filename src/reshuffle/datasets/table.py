@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reshuffle.arrays import AnyArray
-from reshuffle.datasets.chunks import MISSING, Chunk, Values, listed, several
+from reshuffle.datasets.chunks import MISSING, Chunk, Values, lacking, listed, several
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import unnamed
 from reshuffle.datasets.dates import dated
@@ -128,14 +128,8 @@ def read_columns(chunks: Iterator[Chunk], reading: Reading, where: str) -> Colum
 
 
 def _with_target(chunk: Chunk, target: Column) -> Chunk:
-    values = chunk.columns[target.name]
-    if isinstance(values, np.ndarray):
-        kept = np.flatnonzero(~np.isnan(values))
-    else:
-        kept = np.array([k for k, v in enumerate(values) if not (v is None or v in target.missing)])
-    if kept.size == len(chunk):
-        return chunk
-    return chunk.take(kept.astype(np.intp))
+    kept = np.flatnonzero(~lacking(chunk.columns[target.name], target.missing))
+    return chunk if kept.size == len(chunk) else chunk.take(kept)
 
 
 def _joined(parts: list[Values]) -> AnyArray:

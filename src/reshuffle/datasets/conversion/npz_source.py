@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,8 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
 from reshuffle.datasets.matrix_file import TARGET
+from reshuffle.datasets.npz_file import DAMAGE
+from reshuffle.datasets.source import damage
 from reshuffle.errors import InputError
 from reshuffle.shards import Block
 
@@ -23,7 +24,6 @@ BLOCK = 8 << 20
 """Bytes of values of a block."""
 OF_ROWS = ("sample_weight", "offset", "exposure")
 """Arrays with one number for each row that sites read besides X and y, but that shards cannot hold."""
-DAMAGE = (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, OverflowError)
 
 
 class _Array:
@@ -46,34 +46,28 @@ class _Array:
         return np.frombuffer(content, dtype=self.dtype).reshape(count, *self.shape[1:])
 
 
-class NpzSource:
+class NpzSource(Source):
     """A sparse matrix as ``scipy.sparse.save_npz`` writes it (CSR), or a dense member ``X``; targets in a member."""
 
     def __init__(self, path: str, number: str, target: str | None) -> None:
-        self.path, self.number, self.size, self._at = path, number, os.stat(path).st_size, 0
-        try:
-            with zipfile.ZipFile(path) as archive:
-                members = [name.removesuffix(".npy") for name in archive.namelist()]
-                self.sparse = "indptr" in members
-                if self.sparse:
-                    form = str(np.load(archive.open("format.npy")).item().decode())
-                    if form != "csr":
-                        raise InputError(
-                            f"{path} holds a {form.upper()} matrix; save it as CSR: scipy.sparse.save_npz(path, X.tocsr())"
-                        )
-                    self.rows, self.features = (int(k) for k in np.load(archive.open("shape.npy")))
-                elif "X" in members:
-                    self.rows, self.features = _Array(archive, "X").shape
-                else:
+        self.path, self.number, self._at = path, number, 0
+        wrong = f"{path} is not a .npz file of a matrix, or is damaged"
+        with damage(wrong, *DAMAGE), zipfile.ZipFile(path) as archive:
+            members = [name.removesuffix(".npy") for name in archive.namelist()]
+            self.dense = "indptr" not in members
+            if not self.dense:
+                form = str(np.load(archive.open("format.npy")).item().decode())
+                if form != "csr":
                     raise InputError(
-                        f"{path} must hold a CSR matrix of scipy, or a matrix X, got {', '.join(members)}"
+                        f"{path} holds a {form.upper()} matrix; save it as CSR: scipy.sparse.save_npz(path, X.tocsr())"
                     )
-        except DAMAGE as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"{path} is not a .npz file of a matrix, or is damaged: {error}"
-            ) from None
+                self.rows, self.features = (int(k) for k in np.load(archive.open("shape.npy")))
+            elif "X" in members:
+                self.rows, self.features = _Array(archive, "X").shape
+            else:
+                raise InputError(
+                    f"{path} must hold a CSR matrix of scipy, or a matrix X, got {', '.join(members)}"
+                )
         self.target = target or TARGET
         if lost := [name for name in OF_ROWS if name in members and name != self.target]:
             raise InputError(
@@ -86,26 +80,18 @@ class NpzSource:
                 f"{', '.join(members)}"
             )
         self.inside = self.target in members
+        self.about = identity_of(path, number=number, target=self.target)
 
-    def source(self) -> Source:
-        about = identity_of(self.path, number=self.number, target=self.target)
-        return Source(
-            self.blocks, dense=not self.sparse, progress=lambda: (self._at, self.rows),
-            features=lambda: self.features, about=about,
-        )  # fmt: skip
+    def progress(self) -> tuple[int, int]:
+        return self._at, self.rows
 
     def blocks(self, place: Place) -> Iterator[Placed]:
         """All blocks; a file is read from its beginning."""
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                for block in self._sparse(archive) if self.sparse else self._dense(archive):
-                    self._check(block)
-                    self._at += block.rows
-                    yield Placed(block, {})
-        except DAMAGE as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{self.path} is damaged: {error or 'it ends too early'}") from None
+        with damage(f"{self.path} is damaged", *DAMAGE), zipfile.ZipFile(self.path) as archive:
+            for block in self._dense(archive) if self.dense else self._sparse(archive):
+                self._check(block)
+                self._at += block.rows
+                yield Placed(block, {})
 
     def _dense(self, archive: zipfile.ZipFile) -> Iterator[Block]:
         X, labels = _Array(archive, "X"), _Targets(self, archive)

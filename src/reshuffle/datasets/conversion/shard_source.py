@@ -15,23 +15,25 @@ HELD = 64 << 20
 """Bytes of rows that are held while a folder is read."""
 
 
-class ShardSource:
+class ShardSource(Source):
     """The rows of a folder, in their order."""
 
     def __init__(self, folder: Path, number: str) -> None:
         self.X, _ = open_shards(folder, memory=HELD, with_targets=False)
-        self.number, self._at = number, 0
-
-    def source(self) -> Source:
         manifest = self.X.manifest
-        about = {
-            "name": "shards", "bytes": manifest.bytes, "options": {"number": self.number},
+        self.number, self._at = number, 0
+        self.dense, self.features, self.names = self.X.dense, self.X.shape[1], manifest.names
+        self.about = {
+            "name": "shards", "bytes": manifest.bytes, "options": {"number": number},
             "check": sum(file.crc32 for shard in manifest.shards for file in shard.files.values()),
         }  # fmt: skip
-        return Source(
-            self.blocks, dense=self.X.dense, progress=lambda: (self._at, len(self.X)),
-            features=lambda: self.X.shape[1], classes=lambda: manifest.classes, names=manifest.names, about=about,
-        )  # fmt: skip
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.X.manifest.classes
+
+    def progress(self) -> tuple[int, int]:
+        return self._at, len(self.X)
 
     def blocks(self, place: Place) -> Iterator[Placed]:
         for k, pieces in enumerate(self.X.shards):

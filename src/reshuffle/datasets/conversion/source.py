@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from reshuffle.shards import Block
@@ -20,22 +20,28 @@ class Placed(NamedTuple):
     place: Place
 
 
-@dataclass(eq=False)
-class Source:
+class Source(ABC):
     """Rows that are read once, in order."""
 
-    blocks: Callable[[Place], Iterator[Placed]]
-    """The blocks from a place on; for an empty place, from the beginning."""
     dense: bool
-    progress: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    """How many bytes of the file have been read, and how many it has."""
-    features: Callable[[], int] = lambda: 0
+    features: int
     """The number of features of the rows read so far."""
-    classes: Callable[[], tuple[str, ...]] = tuple
-    """The labels, if they are texts, in the order in which they first occurred."""
     names: tuple[str, ...] = ()
-    about: dict[str, object] = field(default_factory=dict)
+    about: dict[str, object]
     """The identity of the file, which must be the same when an interrupted conversion is continued."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels, if they are texts, in the order in which they first occurred."""
+        return ()
+
+    def progress(self) -> tuple[int, int]:
+        """How much of the file has been read, and how much there is."""
+        return 0, 0
+
+    @abstractmethod
+    def blocks(self, place: Place) -> Iterator[Placed]:
+        """The blocks from a place on; for an empty place, from the beginning."""
 
 
 def identity_of(path: str | os.PathLike[str], **options: object) -> dict[str, object]:

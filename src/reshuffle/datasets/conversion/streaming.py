@@ -149,45 +149,40 @@ class _Run:
     def _write(
         self, manifest: Manifest | None, blocks: Iterator[Placed], what: str, **source: object
     ) -> Manifest:
-        writer = None if manifest is None else ShardWriter(self.folder, manifest)
-        skip = 0 if manifest is None else int(manifest.source["skip"])
-        start = 0 if manifest is None else manifest.rows - skip
+        writer, skip, start, noted = None, 0, 0, 0
+        if manifest is not None:
+            writer = ShardWriter(self.folder, manifest)
+            skip, noted = (int(manifest.source.get(name, 0)) for name in ("skip", "features"))
+            start = manifest.rows - skip
         for block, place in blocks:
             if writer is None:
                 writer = ShardWriter(self.folder, self._first(block, source))
             dropped = min(skip, block.rows)
             written = writer.append(block.part(dropped, block.rows) if dropped else block)
             begin, start, skip = start, start + block.rows, skip - dropped
-            if (
-                written
-                and len(writer.manifest.shards) % max(len(writer.manifest.shards) // SELDOM, 1) == 0
-            ):
+            shards = len(writer.manifest.shards)
+            if written and shards % max(shards // SELDOM, 1) == 0:
                 here = place if not self.how.shuffle else {}
                 used = writer.manifest.rows - (begin if here else 0)
-                features = max(self.source.features(), writer.manifest.features)
+                features = max(self.source.features, writer.manifest.features)
                 writer.note(features=features, place=here, skip=used)
-            self.progress(what, *self._done(writer, what))
+            done = (writer.manifest.rows, 0) if self.how.shuffle else self.source.progress()
+            self.progress(what, *done)
         if writer is None:
             raise InputError(f"{self.identity['name']} holds no row")
-        features = max(self.source.features(), writer.manifest.features, self._noted(manifest))
+        features = max(self.source.features, writer.manifest.features, noted)
         if not features:
             raise InputError(f"{self.identity['name']} has labels and no features")
-        classes = self.source.classes() or tuple(writer.manifest.classes)
+        classes = self.source.classes or tuple(writer.manifest.classes)
         return writer.finish(features=features, classes=classes, names=self.source.names)
-
-    def _done(self, writer: ShardWriter, what: str) -> tuple[int, int]:
-        return self.source.progress() if what == "converting" else (writer.manifest.rows, 0)
-
-    def _noted(self, manifest: Manifest | None) -> int:
-        return 0 if manifest is None else int(manifest.source.get("features", 0))
 
     def _first(self, block: Block, source: dict[str, object]) -> Manifest:
         """The manifest of a folder in which there is no shard yet."""
         rows = self.how.shard_rows or rows_of_a_shard(block)
         about = {"identity": self.identity, "place": {}, "skip": 0} | source
         manifest = Manifest(
-            "dense" if self.source.dense else "csr", self.how.number, self.source.features(), rows,
-            classes=self.source.classes(), names=self.source.names, source=about,
+            "dense" if self.source.dense else "csr", self.how.number, self.source.features, rows,
+            classes=self.source.classes, names=self.source.names, source=about,
         )  # fmt: skip
         write_manifest(self.folder, manifest)
         return manifest
@@ -197,7 +192,7 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
     if not isinstance(data, (str, os.PathLike)):
         return _batches(data, how)
     if is_shard_folder(data):
-        return ShardSource(Path(data), how.number).source()
+        return ShardSource(Path(data), how.number)
     path = os.fspath(data)
     form = how.format or form_of(
         path, "csv" if how.target and not path.endswith(".npz") else "libsvm"
@@ -211,12 +206,12 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
         if value and form not in ("csv", "parquet"):
             raise InputError(f"{option}: this is for tables, and {path} is read as {form}")
     if form in ("csv", "parquet"):
-        return TableSource(path, form, how.number, how.target, how.drop, how.separator).source()
+        return TableSource(path, form, how.number, how.target, how.drop, how.separator)
     if form == "npz":
-        return NpzSource(path, how.number, how.target).source()
+        return NpzSource(path, how.number, how.target)
     if how.target:
         raise InputError(f"--target: {path} is read as LIBSVM text, whose labels are the target")
-    return LibsvmSource(path, how.number, how.first_index).source()
+    return LibsvmSource(path, how.number, how.first_index)
 
 
 def _batches(data: RowBatches, how: Conversion) -> Source:
@@ -233,7 +228,7 @@ def _batches(data: RowBatches, how: Conversion) -> Source:
             "shuffle: a dataset of unknown size is not dealt into buckets; convert it first, and then the folder into "
             "another one with shuffle=True"
         )
-    return BatchesSource(data, how.number, how.target, how.drop).source()
+    return BatchesSource(data, how.number, how.target, how.drop)
 
 
 def _earlier(folder: Path, identity: dict[str, object], how: Conversion) -> Manifest | None:

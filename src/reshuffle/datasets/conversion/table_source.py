@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from reshuffle.shards import Block
 if TYPE_CHECKING:
     from pyarrow import Array as ArrowArray
     from pyarrow import NativeFile, RecordBatch, Schema
+    from pyarrow.csv import CSVStreamingReader
 
 BATCH = 1 << 16
 """Rows of a batch of a Parquet file."""
@@ -28,8 +29,10 @@ MOST_CLASSES = 1000
 """The most different texts of a target: more are names, not classes."""
 
 
-class TableSource:
+class TableSource(Source):
     """A table whose columns are numbers, except a target that may be classes."""
+
+    dense = True
 
     def __init__(
         self, path: str, kind: str, number: str, target: str | None, dropped: tuple[str, ...], separator: str | None
@@ -58,15 +61,16 @@ class TableSource:
         self.names = tuple(n for n in names if n != target and n not in dropped)
         if not self.names:
             raise InputError(f"{path} has no column besides the target")
+        self.features, self.about = len(self.names), self.identity()
 
-    def source(self) -> Source:
-        about = identity_of(
+    def identity(self) -> dict[str, object]:
+        return identity_of(
             self.path, number=self.number, target=self.target, dropped=list(self.dropped), separator=self.separator
         )  # fmt: skip
-        return Source(
-            self.blocks, dense=True, progress=self.progress, features=lambda: len(self.names),
-            classes=lambda: tuple(self._codes), names=self.names, about=about,
-        )  # fmt: skip
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self._codes)
 
     def progress(self) -> tuple[int, int]:
         raw = self._raw
@@ -104,22 +108,30 @@ class TableSource:
 
     def _schema(self) -> Schema:
         import pyarrow
-        from pyarrow import csv, parquet
+        from pyarrow import parquet
 
         try:
             if self.kind == "parquet":
                 return parquet.read_schema(self.path)
-            read = csv.ReadOptions(block_size=TEXT)
-            parse = csv.ParseOptions(delimiter=self.separator)
-            with csv.open_csv(self._opened(), read_options=read, parse_options=parse) as stream:
+            with self._csv() as stream:
                 return stream.schema
         except (pyarrow.ArrowException, OSError) as error:
             text = str(error).split("\n")[0]
             raise InputError(f"{self.path} cannot be read as {self.kind}: {text}") from None
 
+    def _csv(self, **kinds: Any) -> CSVStreamingReader:
+        from pyarrow import csv
+
+        return csv.open_csv(
+            self._opened(),
+            read_options=csv.ReadOptions(block_size=TEXT),
+            parse_options=csv.ParseOptions(delimiter=self.separator),
+            convert_options=csv.ConvertOptions(**kinds),
+        )
+
     def _batches(self) -> Iterator[RecordBatch]:
         import pyarrow
-        from pyarrow import csv, dataset
+        from pyarrow import dataset
 
         wanted = [*self.names, self.target]
         if self.kind == "parquet":
@@ -131,12 +143,7 @@ class TableSource:
         kinds = dict.fromkeys(self.names, pyarrow.float64())
         text = pyarrow.types.is_string(schema.field(self.target).type)
         kinds[self.target] = pyarrow.string() if text else pyarrow.float64()
-        convert = csv.ConvertOptions(column_types=kinds, include_columns=wanted)
-        read = csv.ReadOptions(block_size=TEXT)
-        parse = csv.ParseOptions(delimiter=self.separator)
-        with csv.open_csv(
-            self._opened(), read_options=read, convert_options=convert, parse_options=parse
-        ) as stream:
+        with self._csv(column_types=kinds, include_columns=wanted) as stream:
             yield from stream
 
     def _block(self, batch: RecordBatch, first: int) -> Block:
