@@ -206,24 +206,23 @@ class TableEncoding:
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> TableEncoding:
         """The encoding that ``to_json`` wrote; anything else raises ``ValueError``, ``KeyError`` or ``TypeError``."""
-        parts = tuple(_part(dict(column)) for column in about["columns"])
         return cls(
-            parts, str(about["target"]), tuple(map(str, about["missing"])),
+            tuple(map(_part, about["columns"])), str(about["target"]), tuple(map(str, about["missing"])),
             str(about["separator"]), bool(about["header"]),
         )  # fmt: skip
 
 
-def _part(about: dict[str, Any]) -> Part:
+def _part(about: Mapping[str, Any]) -> Part:
+    name, fill = str(about["name"]), about["fill"]
     if "levels" in about:
-        return Category(
-            str(about["name"]), tuple(map(str, about["levels"])),
-            None if about["fill"] is None else str(about["fill"]),
-        )  # fmt: skip
-    numbers = [about[name] for name in ("fill", "centre", "scale")]
-    fill, centre, scale = [None if value is None else float(value) for value in numbers]
-    if centre is None or not scale or not np.isfinite([fill or 0.0, centre, scale]).all():
+        return Category(name, tuple(map(str, about["levels"])), None if fill is None else str(fill))
+    fill, centre, scale = (
+        None if fill is None else float(fill),
+        *map(float, (about["centre"], about["scale"])),
+    )
+    if not scale or not np.isfinite([fill or 0.0, centre, scale]).all():
         raise ValueError("a column is scaled by something that is no number")
-    return Number(str(about["name"]), fill, centre, scale, bool(about.get("date", False)))
+    return Number(name, fill, centre, scale, bool(about.get("date", False)))
 
 
 @np.errstate(under="ignore")  # Values that are tiny beside the largest one may underflow to zero.
@@ -282,6 +281,5 @@ def _sparse(encoded: list[AnyArray], starts: AnyArray, shape: tuple[int, int]) -
         rows.append(here)
         columns.append(np.full(here.size, start) if number else start + values[here])
         data.append(values[here] if number else np.ones(here.size))
-    order = np.lexsort((np.concatenate(columns), np.concatenate(rows)))
-    there = (np.concatenate(rows)[order], np.concatenate(columns)[order])
-    return sp.csr_matrix((np.concatenate(data)[order], there), shape=shape)
+    places = (np.concatenate(rows), np.concatenate(columns))
+    return sp.csr_matrix((np.concatenate(data), places), shape=shape)

@@ -10,7 +10,7 @@ import io
 import zipfile
 import zlib
 from math import prod
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -47,18 +47,19 @@ def _check(stored: zipfile.ZipFile, most: int) -> None:
         )
     for member in members:
         with stored.open(member) as stream:
-            size = _size(stream)
+            shape, _, dtype = read_header(stream)
+            size = stream.tell() + prod(shape) * dtype.itemsize
         if size != member.file_size:
             raise ValueError(f"{member.filename} does not have the size that it says")
 
 
-def _size(stream: IO[bytes]) -> int:
-    """Bytes of an array and its header, by the header."""
+def read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """The shape of an array, whether its columns come one after the other, and its type."""
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"an array is of version {version}")
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read(stream)
+    shape, by_columns, dtype = read(stream)
     if dtype.hasobject:
         raise ValueError("an array holds objects of Python")
-    return int(stream.tell() + prod(shape) * dtype.itemsize)
+    return shape, by_columns, dtype

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
 from reshuffle.datasets.source import damage
@@ -70,6 +71,17 @@ def _seekable(file: BinaryIO) -> object:
     return file if plain else io.BytesIO(file.read())
 
 
+def as_floats(column: ChunkedArray) -> NDArray[np.float64] | None:
+    """A column of numbers, or of truth values, with NaN for a missing value; None if it holds something else."""
+    from pyarrow import compute, types
+
+    plain = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+    if not any(holds(column.type) for holds in plain):
+        return None
+    numbers = compute.cast(column, "float64", safe=False)
+    return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
 def _values(column: ChunkedArray, name: str, where: str, as_date: bool, as_text: bool) -> Values:
     from pyarrow import compute, timestamp, types
 
@@ -78,15 +90,14 @@ def _values(column: ChunkedArray, name: str, where: str, as_date: bool, as_text:
         column, kind = column.dictionary_decode(), kind.value_type
     if types.is_boolean(kind):
         return [None if v is None else str(v) for v in column.to_pylist()]
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        numbers = compute.cast(column, "float64", safe=False)
-        return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+    if (numbers := as_floats(column)) is not None:
+        return numbers
     if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         return [None if v is None else v.strip() for v in column.to_pylist()]
     if as_date and (types.is_date(kind) or types.is_timestamp(kind)):
         moments = compute.cast(column, timestamp("us"), safe=False)
-        counted = compute.cast(compute.cast(moments, "int64"), "float64")
-        return np.array(counted.to_numpy(zero_copy_only=False), dtype=np.float64) / 86_400e6
+        counted = as_floats(compute.cast(moments, "int64"))
+        return np.array(counted) / 86_400e6
     if as_text and types.is_temporal(kind):
         return compute.cast(column, "string").to_pylist()  # type: ignore[no-any-return]
     what = "dates or times" if types.is_temporal(kind) else f"values of type {kind}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -68,24 +68,24 @@ def load_data(
         rows, y = open_shards(path)
         return Data(rows, y, RowsEncoding(rows.shape[1]))
     where, default = told(path), "libsvm" if reading.target is None else "csv"
-    with opened(_located(path, reading, default)) as file:
-        form = reading.format or binary_format(file) or _by_name(path, default)
+    with _opened(path, reading, default) as (file, form):
         if form in ("csv", "parquet"):
             return read_table(_chunks(file, where, form, reading), reading, where, learn_from)
         _refuse_options_of_tables(reading, where, form)
         if form == "npz":
             X, others = read_matrix(file, where)
-            return Data(
-                X, target_of(others, reading.target, X.shape[0], where), RowsEncoding(X.shape[1])
-            )
+            y = target_of(others, reading.target, X.shape[0], where)
+            return Data(X, y, RowsEncoding(X.shape[1]))
         return _libsvm(file, where)
 
 
 def form_of(path: str | os.PathLike[str], default: str) -> str:
     """The format of a file, by its first bytes or its name."""
-    with opened(path) if os.path.isfile(path) else nullcontext(None) as file:
-        found = None if file is None else binary_format(file)
-    return found or _by_name(path, default)
+    if os.path.isfile(path):
+        with opened(path) as file:
+            default = binary_format(file) or _by_name(path, default)
+        return default
+    return _by_name(path, default)
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
@@ -95,9 +95,7 @@ def is_table(path: str | os.PathLike[str]) -> bool:
 
 def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
     """The names of the columns of a CSV or Parquet file, without reading its rows."""
-    reading = _separated(path, reading)
-    with opened(_located(path, reading, "csv")) as file:
-        chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
+    with _table(path, reading) as (chunks, _):
         return list(next(chunks).columns)
 
 
@@ -105,11 +103,18 @@ def load_columns(
     path: str | os.PathLike[str], reading: Reading
 ) -> tuple[dict[str, Column], AnyArray, dict[str, AnyArray]]:
     """The columns of a CSV or Parquet file, its target, and the columns kept ``aside``, before anything is encoded."""
-    reading = _separated(path, reading)
-    with opened(_located(path, reading, "csv")) as file:
-        chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
+    with _table(path, reading) as (chunks, reading):
         table = read_columns(chunks, reading, told(path))
         return table.columns, table.y, table.aside
+
+
+@contextmanager
+def _table(
+    path: str | os.PathLike[str], reading: Reading
+) -> Iterator[tuple[Iterator[Chunk], Reading]]:
+    reading = _separated(path, reading)
+    with _opened(path, reading, "csv") as (file, form):
+        yield _chunks(file, told(path), form, reading), reading
 
 
 def _separated(path: str | os.PathLike[str], reading: Reading) -> Reading:
@@ -138,9 +143,7 @@ def stream_parts(
         yield from _of_shards(path, encoding)
         return
     table = isinstance(encoding, TableEncoding)
-    default = "csv" if table else "libsvm"
-    with opened(_located(path, given, default)) as file:
-        form = given.format or binary_format(file) or _by_name(path, default)
+    with _opened(path, given, "csv" if table else "libsvm") as (file, form):
         if table != (form in ("csv", "parquet")):
             kinds = ("a table", "rows without names (LIBSVM or NPZ)")
             mine, theirs = kinds if table else kinds[::-1]
@@ -211,6 +214,15 @@ def _refuse_options_of_tables(reading: Reading, where: str, form: str) -> None:
     for option, value in given.items():
         if value:
             raise InputError(f"{option}: this is for tables, and {where} is read as {form}")
+
+
+@contextmanager
+def _opened(
+    path: str | os.PathLike[str], reading: Reading, default: str
+) -> Iterator[tuple[BinaryIO, str]]:
+    """The bytes of a file and its format, which is given, or told by the first bytes or the name."""
+    with opened(_located(path, reading, default)) as file:
+        yield file, reading.format or binary_format(file) or _by_name(path, default)
 
 
 def _located(

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
 from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
 from reshuffle.datasets.matrix_file import TARGET
-from reshuffle.datasets.npz_file import DAMAGE
+from reshuffle.datasets.npz_file import DAMAGE, read_header
 from reshuffle.datasets.source import damage
 from reshuffle.errors import InputError
 from reshuffle.shards import Block
@@ -31,10 +30,8 @@ class _Array:
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self.file = archive.open(f"{name}.npy")
-        version = npy.read_magic(self.file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        self.shape, fortran, self.dtype = read(self.file)
-        if (fortran and len(self.shape) > 1) or self.dtype.kind not in "fiub":
+        self.shape, by_columns, self.dtype = read_header(self.file)
+        if (by_columns and len(self.shape) > 1) or self.dtype.kind not in "fiub":
             raise ValueError(f"{name} must be an array of numbers, row by row")
 
     def take(self, count: int) -> AnyArray:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import check_names, listed
+from reshuffle.datasets.chunks import check_names
 from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
+from reshuffle.datasets.parquet_file import as_floats
+from reshuffle.datasets.table import check_named
 from reshuffle.datasets.unfit import quoted
 from reshuffle.errors import InputError
 from reshuffle.shards import Block
@@ -49,15 +51,8 @@ class TableSource(Source):
         self._codes: dict[str, int] = {}
         names = self._column_names()
         check_names(names, path)
-        if target is None or target not in names:
-            raise InputError(
-                f"--target must name the column to learn, of {listed(names)}"
-                + ("" if target is None else f"; got {target!r}")
-            )
-        for name in dropped:
-            if name not in names:
-                raise InputError(f"--drop must name a column of {listed(names)}, got {name!r}")
-        self.target = target
+        check_named(names, path, target, {"drop": dropped})
+        self.target = str(target)
         self.names = tuple(n for n in names if n != target and n not in dropped)
         if not self.names:
             raise InputError(f"{path} has no column besides the target")
@@ -154,22 +149,12 @@ class TableSource(Source):
         return Block(values, None, None, self._targets(column, first))
 
     def _numbers(self, column: ArrowArray, name: str, first: int) -> NDArray[np.float64]:
-        from pyarrow import compute, types
-
-        kind = column.type
-        if not (
-            types.is_integer(kind)
-            or types.is_floating(kind)
-            or types.is_decimal(kind)
-            or types.is_boolean(kind)
-        ):
+        found = as_floats(column)
+        if found is None:
             raise InputError(
-                f"{self.path}: column {name!r} holds values of type {kind}; convert takes numbers: leave it out with --drop "
-                f"{quoted(name)}, or turn it into numbers first"
+                f"{self.path}: column {name!r} holds values of type {column.type}; convert takes numbers: leave it out with "
+                f"--drop {quoted(name)}, or turn it into numbers first"
             )
-        found = np.asarray(
-            compute.cast(column, "float64", safe=False).to_numpy(zero_copy_only=False)
-        )
         bad = ~np.isfinite(found)
         if bad.any():
             row = first + int(np.argmax(bad))
