@@ -233,6 +233,11 @@ progress_options = together(
 """``output_options`` for a command that shows a progress bar."""
 
 
+def shortened(text: str, most: int = 80) -> str:
+    """A name, cut where it is longer than a page or a picture has room for."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def counted(number: int, one: str, more: str) -> str:
     """A number with its noun, in the singular or the plural."""
     return f"{number:,} {one if number == 1 else more}"

@@ -127,19 +127,20 @@ def run(options: Options, output: Output) -> int:
 def _document(
     result: FederatedResult, model: Linear, board: Board, options: Options
 ) -> dict[str, object]:
-    ended = {"message": result.message, "digest": result.digest, "out": options.out}
-    files = {"model": options.out / "model.npz", "report": options.out / "report.html"}
-    quality = result.held_out.table or None
-    travelled = {kind: vars(one) for kind, one in result.tally.by_kind().items()}
-    return result.trace.last() | ended | files | {
+    return result.trace.last() | {
+        "message": result.message,
+        "digest": result.digest,
+        "out": options.out,
+        "model": options.out / "model.npz",
+        "report": options.out / "report.html",
         "converged": result.converged,
         "stationary": result.stationary,
         "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
         "classes": getattr(model, "classes_", None),
         "features": model.n_features_in_,
         "nonzeros": np.count_nonzero(result.x),
-        "held_out": quality,
-        "travelled": travelled,
+        "held_out": result.held_out.table or None,
+        "travelled": {kind: vars(one) for kind, one in result.tally.by_kind().items()},
         "clients": [vars(line) for line in board.lines],
         "privacy": None if result.privacy is None else asdict(result.privacy),
     }  # fmt: skip
@@ -200,7 +201,6 @@ def _level(options: Options) -> Level | None:
 
 def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSolver:
     private, sampled = options.private, options.method in SAMPLED
-    step = private.step or (InverseTime() if sampled else None)
     more: dict[str, Any] = {"transport": options.transport}
     if options.method == "exact" and options.transport != "float64":
         # A process that resumes the run does not have the clients' residuals, so the clients begin anew.
@@ -212,7 +212,7 @@ def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSol
     if sampled:
         more |= {"privacy": level, "batch_size": private.batch_size or 1}
     return METHODS[options.method](
-        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
+        rounds=options.rounds, step=private.step or (InverseTime() if sampled else None), engine=options.engine, seed=options.seed, tol=options.tol,
         evaluate=options.evaluate, downlink=options.downlink, **more,
     )  # fmt: skip
 
@@ -238,7 +238,7 @@ def _federation(options: Options) -> Federation:
 def _table(result: Result) -> Table:
     row = result.trace.last()
     table = Table(title=result.message, show_header=False)
-    for name, value in (
+    for cells in (
         ("objective", "not evaluated" if result.privacy else f"{row['objective']:.12g}"),
         ("rounds", f"{result.epoch}"),
         ("gradients", f"{row['gradients']:,.0f}"),
@@ -249,7 +249,7 @@ def _table(result: Result) -> Table:
         ("nonzeros", f"{np.count_nonzero(result.x)} of {result.x.size}"),
         ("digest of the model", result.digest[:16]),
     ):
-        table.add_row(name, value)
+        table.add_row(*cells)
     if result.privacy is not None:
         table.add_row("privacy", str(result.privacy))
     return table

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted, shortened
 from reshuffle.cli.fitting import (
     Choices,
     FitTask,
     counting,
     cross_validated,
     data_of,
-    equip,
     estimator,
     task_of,
 )
@@ -35,8 +34,6 @@ from reshuffle.files import check_apart, write_atomically
 from reshuffle.gpu import CudaDevice
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
 from reshuffle.report.words import data_table, left_out
-
-LONGEST = 80  # A feature's name is shown up to this many characters.
 
 
 def run(
@@ -73,14 +70,14 @@ def run(
     held = held_out_numbers(model, task.held_X, task.held_y, task.y, task.held_known)
     if task.known:
         model.shifted_by_ = tuple(task.known)
-    equip(model, data, task.log_target)
+    model.encoding_, names = data.encoding, data.encoding.feature_names
+    if hasattr(data.encoding, "columns"):
+        model.feature_names_in_ = np.array(names, dtype=object)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / "model.npz", task.X, task.y)
     target = getattr(data.encoding, "target", "")
     write: Callable[..., str] = path_page if path else fit_page
-    names = [
-        n if len(n) <= LONGEST else n[: LONGEST - 1] + "…" for n in data.encoding.feature_names
-    ]
+    names = list(map(shortened, names))
     page = write(model, names, held, _about(file, data, task, choices, model, seconds), target)
     write_atomically(out / "report.html", page.encode())
     _say(model, held, names, out, output)

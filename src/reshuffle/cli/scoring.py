@@ -29,10 +29,7 @@ class Scores:
         self.missing = frozenset(getattr(encoding, "missing", ()))
         self.unknown = 0
         """Rows without a target, which are predicted and not scored."""
-        self._true: list[AnyArray] = []
-        self._predicted: list[AnyArray] = []
-        self._proba: list[AnyArray] = []
-        self._shifts: list[AnyArray] = []
+        self._found: dict[str, list[AnyArray]] = {}
 
     def add(
         self,
@@ -49,13 +46,12 @@ class Scores:
         else:
             raise InputError("--score needs targets: the file holds nothing but the matrix")
         self.unknown += int(np.count_nonzero(~known))
-        self._true.append(true[known])
-        self._predicted.append(predicted[known])
-        if probabilities is not None:
-            self._proba.append(probabilities[known])
-        shift = shift_of(known_parts)
-        if shift is not None:
-            self._shifts.append(shift[known])
+        arrays = {
+            "y": true, "predicted": predicted, "proba": probabilities, "shift": shift_of(known_parts)
+        }  # fmt: skip
+        for name, array in arrays.items():
+            if array is not None:
+                self._found.setdefault(name, []).append(array[known])
 
     def _targets(self, values: Values) -> tuple[AnyArray, NDArray[np.bool_]]:
         """The targets in the form of the model's classes or numbers, and a mask of the rows that have one."""
@@ -80,24 +76,22 @@ class Scores:
 
     def held(self) -> HeldOut | None:
         """The scores and those of a constant prediction; None if no target is known."""
-        true = np.concatenate(self._true) if self._true else np.empty(0)
-        if not true.size:
+        found = {name: np.concatenate(parts) for name, parts in self._found.items()}
+        if not found or not found["y"].size:
             return None
-        proba = np.concatenate(self._proba) if self._proba else None
         classes = getattr(self.model, "classes_", None)
         if classes is not None:
-            strange = [c for c in dict.fromkeys(true.tolist()) if c not in set(classes.tolist())]
+            known = set(classes.tolist())
+            strange = [c for c in found["y"].tolist() if c not in known]
             if strange:
                 raise InputError(
                     f"--score: the target holds {strange[0]!r}, which is no class of the model; its classes are "
                     f"{', '.join(map(str, classes))}"
                 )
-        log = bool(getattr(self.model, "log_target_", False))
-        deviance, predicted = deviance_of(self.model), np.concatenate(self._predicted)
-        shift = np.concatenate(self._shifts) if self._shifts else None
         return scored(
-            true, predicted, proba, classes, true, log=log, deviance=deviance, shift=shift
-        )
+            proba=found.pop("proba", None), classes=classes, trained_on=found["y"], deviance=deviance_of(self.model),
+            log=bool(getattr(self.model, "log_target_", False)), **found,
+        )  # fmt: skip
 
     def document(self) -> dict[str, object]:
         """The scores as a JSON object, for programs."""

@@ -26,8 +26,10 @@ WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "a table",
 }  # fmt: skip
 """The names that messages use for kinds of values."""
-TABLES = ("impute", "drop", "columns", "categories", "missing", "offset", "exposure")
-"""Settings for reading tables; ``Sites`` has parameters of the same names."""
+PASSED = (
+    "standardise", "objective", "power_rounds", "impute", "drop", "columns", "categories", "missing", "offset", "exposure",
+)  # fmt: skip
+"""Settings that are parameters of ``Sites``."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
     "drop": list
 }
@@ -51,14 +53,9 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
         made = loss_by_name(loss, LOSSES)
     except InputError as error:
         raise InputError(f"{data}: {error}") from None
-    common = {
-        "loss": made,
-        "fit_intercept": settings.get("intercept", False),
-        "standardise": settings.get("standardise", False),
-        "objective": settings.get("objective", True),
-        "power_rounds": settings.get("power_rounds", 0),
-        "secure": _secure(data, settings),
-    } | {name: settings[name] for name in TABLES if name in settings}
+    words = {"intercept": "fit_intercept"} | {name: name for name in PASSED}
+    common = {theirs: settings[own] for own, theirs in words.items() if own in settings}
+    common |= {"loss": made, "secure": _secure(data, settings)}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
     if l2 is not None:
         return Sites(sites, penalty=ElasticNet(l1, l2), **common)

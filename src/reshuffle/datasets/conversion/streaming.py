@@ -116,21 +116,20 @@ class _Run:
         if not self.how.shuffle:
             place = {} if manifest is None else manifest.source["place"]
             return self._write(manifest, self.source.blocks(place), "converting")
-        size = int(str(self.identity.get("bytes", 0)))
-        packed = str(self.identity.get("name", "")).endswith(PACKED)
-        count = Buckets.needed(size, packed)
-        count = self._dealt(count) if manifest is None else int(manifest.source["buckets"])
-        buckets = self._buckets(count)
+        if manifest is None:
+            packed = str(self.identity.get("name", "")).endswith(PACKED)
+            count = Buckets.needed(int(str(self.identity.get("bytes", 0))), packed)
+        else:
+            count = int(manifest.source["buckets"])
+        buckets = Buckets(self.folder, count, self.source.dense, self.how.number, self.how.seed)
+        if manifest is None:
+            self._deal(buckets)
         done = self._write(manifest, buckets.blocks(), "shuffling", buckets=count)
         buckets.remove()
         return done
 
-    def _buckets(self, count: int) -> Buckets:
-        return Buckets(self.folder, count, self.source.dense, self.how.number, self.how.seed)
-
-    def _dealt(self, count: int) -> int:
+    def _deal(self, buckets: Buckets) -> None:
         """The first pass: deal rows into buckets. If it was interrupted, it begins anew."""
-        buckets = self._buckets(count)
         try:
             buckets.begin()
             for _ in buckets.deal(self.source.blocks({})):
@@ -144,7 +143,6 @@ class _Run:
                 "room and run the same command again",
                 error.errno,
             ) from None
-        return count
 
     def _write(
         self, manifest: Manifest | None, blocks: Iterator[Placed], what: str, **source: object
@@ -236,22 +234,15 @@ def _earlier(folder: Path, identity: dict[str, object], how: Conversion) -> Mani
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not is_shard_folder(folder):
-        others = [
-            name
-            for name in os.listdir(folder)
-            if name != FOLDER and not name.startswith(f".{MANIFEST}")
-        ]
-        if others:
-            raise InputError(
-                f"{folder} must be empty or hold an unfinished conversion; it holds {others[0]!r}"
-            )
+        for name in os.listdir(folder):
+            if name != FOLDER and not name.startswith(f".{MANIFEST}"):
+                raise InputError(
+                    f"{folder} must be empty or hold an unfinished conversion; it holds {name!r}"
+                )
         return None
     manifest = read_manifest(folder)
-    same = manifest.source.get("identity") == identity and how.shard_rows in (
-        None,
-        manifest.shard_rows,
-    )
-    if not same:
+    rows = how.shard_rows or manifest.shard_rows
+    if manifest.source.get("identity") != identity or rows != manifest.shard_rows:
         state = "a conversion" if manifest.complete else "an unfinished conversion"
         raise InputError(
             f"{folder} holds {state} of another file, of one that has changed since, or with other options: give an "
