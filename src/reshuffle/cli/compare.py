@@ -69,11 +69,10 @@ def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, di
     model = estimator(task, choices)
     ready = model.prepared(task.X, task.y, None)
     penalty = penalty_of(model.penalty, model.l1, model.l2, None, model.positive, ready.shape)
-    target = getattr(data.encoding, "target", "") or "the labels of the file"
     about = {
         "file": file,
         **data_table(data.encoding, data.filled),
-        "target": target,
+        "target": data.encoding.target or "the labels of the file",
         "loss": task.loss,
     }
     return ready.problem(penalty, choices.intercept), about | {"penalty": repr(penalty)}

@@ -38,9 +38,8 @@ def write_outcome(result: FederatedResult, out: Path, about: Mapping[str, object
     model.save(out / "model.npz")
     encoding = model.encoding_
     names = list(map(shortened, encoding.feature_names))
-    target = getattr(encoding, "target", "")
-    told = {**about, **data_table(encoding), "target": target or "the labels of the files"}
-    page = federated_page(model, result, names, told, target)
+    told = {**about, **data_table(encoding), "target": encoding.target or "the labels of the files"}
+    page = federated_page(model, result, names, told, encoding.target)
     write_atomically(out / "report.html", page.encode())
     return model
 

@@ -21,7 +21,7 @@ from reshuffle.cli.fitting import (
     task_of,
 )
 from reshuffle.cli.live import LiveLine
-from reshuffle.cli.private_fit import check_public_encoding, with_held_out
+from reshuffle.cli.private import check_public_encoding, with_held_out
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators.cross_validation import CrossValidated
@@ -75,10 +75,11 @@ def run(
         model.feature_names_in_ = np.array(names, dtype=object)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / "model.npz", task.X, task.y)
-    target = getattr(data.encoding, "target", "")
     write: Callable[..., str] = path_page if path else fit_page
     names = list(map(shortened, names))
-    page = write(model, names, held, _about(file, data, task, choices, model, seconds), target)
+    page = write(
+        model, names, held, _about(file, data, task, choices, model, seconds), data.encoding.target
+    )
     write_atomically(out / "report.html", page.encode())
     _say(model, held, names, out, output)
     output.document(_document(model, held, data, out, seconds))
@@ -114,7 +115,7 @@ def _described(file: str, data: Data, task: FitTask, choices: Choices) -> str:
             target += "; to take them for numbers, give --loss squared"
     else:
         target = f"numbers from {task.y.min():.6g} to {task.y.max():.6g}"
-    name = getattr(data.encoding, "target", "") or "target"
+    name = data.encoding.target or "target"
     held = f", {task.held:,} of them held out" if task.held else ""
     rows, used = counted(n, "row", "rows"), counted(features, "feature", "features")
     return f"{file}: {rows}{held}, {used}; {name}: {target}"
@@ -138,7 +139,7 @@ def _about(
         "rows": f"{task.y.size:,} to learn from, {task.held:,} held out",
         **left_out(data.dropped),
         **data_table(data.encoding, data.filled),
-        "target": getattr(data.encoding, "target", "") or "the labels of the file",
+        "target": data.encoding.target or "the labels of the file",
         "loss": loss_words(model.loss_),
         **{o: str(getattr(choices, o)) for o in task.known},
         **({"folds": folds_words(task, choices)} if hasattr(model, "lambda_") else {}),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
-from reshuffle.datasets.shifts import numbers_of
+from reshuffle.datasets.numbers import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import (
     RRClassifier,

@@ -26,7 +26,7 @@ from reshuffle.cli.options import (
     rows_options,
     table_options,
 )
-from reshuffle.cli.private import Private, privacy_options
+from reshuffle.cli.private import Private, privacy_options, private_solver
 
 FITTED = click.Path(exists=True, dir_okay=False)
 
@@ -74,7 +74,6 @@ def fit(**options: Any) -> int:
       reshuffle fit a9a --privacy sample --clip 1 --epsilon 2 --delta 1e-5 --step 2 --batch-size 500 --epochs 20
     """
     from reshuffle.cli.fit import run
-    from reshuffle.cli.private_fit import private_solver
 
     private = Private.taken(options)
     reading, choices, options = reading_and_choices(options)

@@ -21,7 +21,7 @@ from reshuffle.cli.common import Output, as_json
 from reshuffle.cli.scoring import Scores
 from reshuffle.datasets import Reading, stream_parts
 from reshuffle.datasets.chunks import Values
-from reshuffle.datasets.shifts import numbers_of
+from reshuffle.datasets.numbers import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
 from reshuffle.estimators.linear import Linear, for_encoded_rows

@@ -13,6 +13,7 @@ from reshuffle.datasets.chunks import Values, lacking
 from reshuffle.datasets.columns import number_name
 from reshuffle.datasets.numbers import spelled
 from reshuffle.datasets.reading import Part
+from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.errors import InputError
 from reshuffle.estimators.linear import Linear
 from reshuffle.report.held_out import HeldOut, deviance_of, scored, shift_of
@@ -23,10 +24,10 @@ FITTED = "If the model was fitted to some of these rows, it does better on them 
 class Scores:
     """Collects targets and predictions part by part: 16 bytes per row, and its probabilities."""
 
-    def __init__(self, model: Linear, encoding: object) -> None:
-        self.model, self.target = model, str(getattr(encoding, "target", ""))
+    def __init__(self, model: Linear, encoding: Encoding) -> None:
+        self.model, self.target = model, encoding.target
         self.columns = (self.target,) if self.target else ()
-        self.missing = frozenset(getattr(encoding, "missing", ()))
+        self.missing = frozenset(encoding.missing)
         self.unknown = 0
         """Rows without a target, which are predicted and not scored."""
         self._found: dict[str, list[AnyArray]] = {}

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
 from reshuffle.datasets.dates import as_days
-from reshuffle.datasets.numbers import spelled
-from reshuffle.datasets.shifts import check_complete
+from reshuffle.datasets.numbers import check_complete, spelled
 from reshuffle.errors import InputError
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.losses.names import OF_NUMBERS, loss_by_name

@@ -91,11 +91,10 @@ def download(
             )
         if sha256 is None:
             _accept(url, part, check, digest)
-        record = {"url": url, "bytes": part.stat().st_size, "sha256": digest}
-        record |= {
-            "first_seen": time.strftime("%Y-%m-%d", time.gmtime()),
-            "pinned": sha256 is not None,
-        }
+        record = {
+            "url": url, "bytes": part.stat().st_size, "sha256": digest,
+            "first_seen": time.strftime("%Y-%m-%d", time.gmtime()), "pinned": sha256 is not None,
+        }  # fmt: skip
         write_atomically(beside(target, ".json"), json.dumps(record, indent=1).encode())
         os.replace(part, target)
         beside(part, ".version").unlink(missing_ok=True)
@@ -152,10 +151,8 @@ def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advan
             Request(url, headers=headers), timeout=bounds.timeout
         )
     except HTTPError as error:
-        if (
-            error.code == 416
-        ):  # The server has no more bytes than we have: the part belongs to another file.
-            _forget(part)
+        if error.code == 416:
+            _forget(part)  # The server has no more bytes than we have: the part is of another file.
         raise
     with response:
         resumed = response.status == 206
@@ -170,9 +167,8 @@ def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advan
             write_atomically(beside(part, ".version"), _version(response).encode())
         with _opened(part, resumed) as file:
             advance(have, total)
-            while piece := response.read1(
-                PIECE
-            ):  # read1 returns what has arrived, so that the time limit is checked.
+            # read1 returns what has arrived, so that the time limit is checked.
+            while piece := response.read1(PIECE):
                 bounds.check(have + len(piece))
                 file.write(piece)
                 have += len(piece)

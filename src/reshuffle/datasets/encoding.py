@@ -76,22 +76,20 @@ class Category:
     def spelled(self, values: Values) -> Values:
         """Values as the levels are written: a number that is no level becomes the level of the same value, since a
         file may have 3 where another, or one with gaps, has 3.0, and a frame keeps neither."""
+        if isinstance(values, np.ndarray) and np.isinf(values).any():
+            return values  # Column refuses such a value and names its place.
+        given = values.tolist() if isinstance(values, np.ndarray) else values
         exact = set(self.levels)
         same = {float(level): level for level in reversed(self.levels) if is_number(level)}
 
-        def level_of(text: str) -> str:
+        def level_of(value: str | float) -> str:
+            text = value if isinstance(value, str) else number_name(value)
             return text if text in exact or not is_number(text) else same.get(float(text), text)
 
-        if not isinstance(values, np.ndarray):
-            names = {text: level_of(text) for text in set(values) if text is not None}
-            return [None if text is None else names[text] for text in values]
-        if np.isinf(values).any():
-            return values  # Column refuses such a value and names its place.
-        found, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
-        texts = np.full(values.size, None, dtype=object)
-        named = np.array([level_of(number_name(value)) for value in found], dtype=object)
-        texts[~np.isnan(values)] = named[codes]
-        return texts.tolist()
+        known = {
+            value: level_of(value) for value in set(given) if value is not None and value == value
+        }
+        return [known.get(value) for value in given]
 
     def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
         """For each row the number of its level, -1 for an unknown one."""

@@ -112,14 +112,17 @@ def _candidates(name: Location, folder: Location | None) -> Iterator[Path]:
     given, entry = Path(name), CATALOGUE.get(os.fspath(name))
     if not given.name:
         return
-    named = os.environ.get(VARIABLE)
-    places = [Path(place) for place in (folder, named, cache_folder()) if place]
     if entry is None:
         yield from _packed(given)
     elif _is_file(given) and entry.sha256 is not None and digest_of(given) == entry.sha256:
         yield given
-    for place in places:
+    for place in _places(folder):
         yield from _packed(place / given)
+
+
+def _places(folder: Location | None) -> list[Path]:
+    """The folders in which a name is looked for."""
+    return [Path(place) for place in (folder, os.environ.get(VARIABLE), cache_folder()) if place]
 
 
 def _packed(path: Path) -> Iterator[Path]:
@@ -156,10 +159,9 @@ def _check(path: Path, known: str | None) -> None:
 
 
 def _missing(name: str, folder: Location | None) -> str:
-    named = os.environ.get(VARIABLE)
-    places = [str(place) for place in (folder, named, cache_folder()) if place]
-    unset = "" if named else f" ({VARIABLE} names no folder)"
+    places = ", ".join(map(str, _places(folder)))
+    unset = "" if os.environ.get(VARIABLE) else f" ({VARIABLE} names no folder)"
     return (
-        f"no data file {name!r} here or in {', '.join(places)}{unset}, and no set of that name to "
+        f"no data file {name!r} here or in {places}{unset}, and no set of that name to "
         f"download; `reshuffle datasets` lists those there are"
     )

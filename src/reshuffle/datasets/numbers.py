@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
+from reshuffle.datasets.chunks import lacking
+from reshuffle.errors import InputError
 
 _DIGITS = r"(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+"
 _NUMBER = re.compile(rf"[+-]?(?:{_DIGITS})(?:[eE][+-]?[0-9]+)?").fullmatch
@@ -52,3 +54,25 @@ def as_numbers(texts: list[str]) -> NDArray[np.float64] | None:
         return None
     values = np.array([float(text) for text in texts], dtype=np.float64)
     return values if np.isfinite(values).all() else None
+
+
+def check_complete(values: Sequence[object] | AnyArray, told: str, what: str = "value") -> None:
+    """Refuse a column in which a row has no value; ``told`` is how a message names it."""
+    absent = lacking(values)
+    if absent.any():
+        raise InputError(
+            f"{told}: {np.count_nonzero(absent):,} rows have no {what}, the first is row "
+            f"{int(np.argmax(absent)) + 1:,}; fill the column in, or leave these rows out"
+        )
+
+
+def numbers_of(values: Sequence[object] | AnyArray, told: str) -> NDArray[np.float64]:
+    """The numbers of a column that was kept aside."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        numbers = values.astype(np.float64)
+    else:
+        numbers, wrong = spelled(values, lacking(values))
+        if wrong:
+            raise InputError(f"{told} must be a column of numbers, got {str(values[wrong[0]])!r}")
+    check_complete(values, told)
+    return numbers

@@ -14,17 +14,17 @@ import scipy.sparse as sp
 from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.datasets.catalogue import CATALOGUE
 from reshuffle.datasets.chunks import Chunk, Values, listed, several
-from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import read_csv
 from reshuffle.datasets.encoding import Note, TableEncoding
 from reshuffle.datasets.libsvm import fetch
 from reshuffle.datasets.libsvm_blocks import libsvm_blocks
-from reshuffle.datasets.matrix_file import read_matrix, target_of
+from reshuffle.datasets.npz_file import read_matrix, target_of
 from reshuffle.datasets.opening import open_shards
 from reshuffle.datasets.parquet_file import read_parquet
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.datasets.source import STDIN, binary_format, opened, told
 from reshuffle.datasets.table import (
+    Columns,
     Data,
     LearnFrom,
     Reading,
@@ -33,6 +33,7 @@ from reshuffle.datasets.table import (
     read_table,
 )
 from reshuffle.errors import InputError
+from reshuffle.files import Location
 from reshuffle.shards import Block, is_shard_folder
 
 FORMATS = ("csv", "parquet", "libsvm", "npz")
@@ -41,7 +42,7 @@ PACKED = (".gz", ".bz2", ".xz")
 
 
 def load_data(
-    path: str | os.PathLike[str],
+    path: Location,
     reading: Reading | None = None,
     learn_from: LearnFrom = everything,
 ) -> Data:
@@ -62,13 +63,13 @@ def load_data(
     >>> X.tolist()
     [[1.0, 0.0, 4.0], [0.0, 1.0, 20.0], [1.0, 0.0, 5.0]]
     """
-    reading = _separated(path, reading or Reading())
+    reading = reading or Reading()
     if is_shard_folder(path):
         _refuse_options_of_tables(reading, os.fspath(path), "shards")
         rows, y = open_shards(path)
         return Data(rows, y, RowsEncoding(rows.shape[1]))
     where, default = told(path), "libsvm" if reading.target is None else "csv"
-    with _opened(path, reading, default) as (file, form):
+    with _opened(path, reading, default) as (file, form, reading):
         if form in ("csv", "parquet"):
             return read_table(_chunks(file, where, form, reading), reading, where, learn_from)
         _refuse_options_of_tables(reading, where, form)
@@ -79,53 +80,34 @@ def load_data(
         return _libsvm(file, where)
 
 
-def form_of(path: str | os.PathLike[str], default: str) -> str:
+def form_of(path: Location, default: str) -> str:
     """The format of a file, by its first bytes or its name."""
+    found = None
     if os.path.isfile(path):
         with opened(path) as file:
-            default = binary_format(file) or _by_name(path, default)
-        return default
-    return _by_name(path, default)
+            found = binary_format(file)
+    return found or _by_name(path, default)
 
 
-def is_table(path: str | os.PathLike[str]) -> bool:
+def is_table(path: Location) -> bool:
     """Whether the name of a file says that it is a table of named columns."""
     return _by_name(path, "") in ("csv", "parquet")
 
 
-def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
+def column_names(path: Location, reading: Reading) -> list[str]:
     """The names of the columns of a CSV or Parquet file, without reading its rows."""
-    with _table(path, reading) as (chunks, _):
-        return list(next(chunks).columns)
+    with _opened(path, reading, "csv") as (file, form, reading):
+        return list(next(_chunks(file, told(path), form, reading)).columns)
 
 
-def load_columns(
-    path: str | os.PathLike[str], reading: Reading
-) -> tuple[dict[str, Column], AnyArray, dict[str, AnyArray]]:
-    """The columns of a CSV or Parquet file, its target, and the columns kept ``aside``, before anything is encoded."""
-    with _table(path, reading) as (chunks, reading):
-        table = read_columns(chunks, reading, told(path))
-        return table.columns, table.y, table.aside
-
-
-@contextmanager
-def _table(
-    path: str | os.PathLike[str], reading: Reading
-) -> Iterator[tuple[Iterator[Chunk], Reading]]:
-    reading = _separated(path, reading)
-    with _opened(path, reading, "csv") as (file, form):
-        yield _chunks(file, told(path), form, reading), reading
-
-
-def _separated(path: str | os.PathLike[str], reading: Reading) -> Reading:
-    """The reading with tabs as the separator for a .tsv file, unless another separator is given."""
-    if reading.separator is None and ".tsv" in os.fspath(path).lower():
-        return replace(reading, separator="\t")
-    return reading
+def load_columns(path: Location, reading: Reading) -> Columns:
+    """The columns of a CSV or Parquet file and its target, before anything is encoded."""
+    with _opened(path, reading, "csv") as (file, form, reading):
+        return read_columns(_chunks(file, told(path), form, reading), reading, told(path))
 
 
 def stream(
-    path: str | os.PathLike[str], encoding: Encoding, note: Note, reading: Reading | None = None
+    path: Location, encoding: Encoding, note: Note, reading: Reading | None = None
 ) -> Iterator[Any]:
     """Rows of a file for a model with this encoding, some at a time, in constant memory (NPZ: all at once).
 
@@ -135,7 +117,7 @@ def stream(
 
 
 def stream_parts(
-    path: str | os.PathLike[str], encoding: Encoding, note: Note, reading: Reading | None = None
+    path: Location, encoding: Encoding, note: Note, reading: Reading | None = None
 ) -> Iterator[Part]:
     """As ``stream``, with the columns that ``reading`` keeps ``aside`` and the labels of a LIBSVM file."""
     where, given = told(path), reading or Reading()
@@ -143,7 +125,7 @@ def stream_parts(
         yield from _of_shards(path, encoding)
         return
     table = isinstance(encoding, TableEncoding)
-    with _opened(path, given, "csv" if table else "libsvm") as (file, form):
+    with _opened(path, given, "csv" if table else "libsvm") as (file, form, _):
         if table != (form in ("csv", "parquet")):
             kinds = ("a table", "rows without names (LIBSVM or NPZ)")
             mine, theirs = kinds if table else kinds[::-1]
@@ -176,7 +158,7 @@ def stream_parts(
                 yield Part(encoding.rows(_as_written(rows), note, where), {}, rows.targets)
 
 
-def _of_shards(path: str | os.PathLike[str], encoding: Encoding) -> Iterator[Part]:
+def _of_shards(path: Location, encoding: Encoding) -> Iterator[Part]:
     X, y = open_shards(path)
     if isinstance(encoding, TableEncoding) or X.shape[1] != encoding.features:
         raise InputError(
@@ -218,16 +200,16 @@ def _refuse_options_of_tables(reading: Reading, where: str, form: str) -> None:
 
 @contextmanager
 def _opened(
-    path: str | os.PathLike[str], reading: Reading, default: str
-) -> Iterator[tuple[BinaryIO, str]]:
-    """The bytes of a file and its format, which is given, or told by the first bytes or the name."""
+    path: Location, reading: Reading, default: str
+) -> Iterator[tuple[BinaryIO, str, Reading]]:
+    """The bytes of a file, its format, and how to read it: what is not given, the first bytes and the name tell."""
+    if reading.separator is None and ".tsv" in os.fspath(path).lower():
+        reading = replace(reading, separator="\t")
     with opened(_located(path, reading, default)) as file:
-        yield file, reading.format or binary_format(file) or _by_name(path, default)
+        yield file, reading.format or binary_format(file) or _by_name(path, default), reading
 
 
-def _located(
-    path: str | os.PathLike[str], reading: Reading, default: str
-) -> str | os.PathLike[str]:
+def _located(path: Location, reading: Reading, default: str) -> Location:
     """The path of the file; the name of a known LIBSVM data set takes precedence over a file of that name."""
     if str(path) in CATALOGUE and default == "libsvm":
         return fetch(path, progress=True)
@@ -240,7 +222,7 @@ def _located(
     return fetch(path, progress=True)
 
 
-def _by_name(path: str | os.PathLike[str], default: str) -> str:
+def _by_name(path: Location, default: str) -> str:
     name = os.fspath(path).lower()
     for ending in PACKED:
         name = name.removesuffix(ending)

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, BinaryIO
 
 from reshuffle.errors import InputError
+from reshuffle.files import Location
 
 STDIN = "-"
 PACKED: dict[bytes, Callable[[BinaryIO], Any]] = {
@@ -40,7 +40,7 @@ def damage(told: str, *kinds: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def opened(path: Location) -> Iterator[BinaryIO]:
     """The bytes of a file, or of standard input if ``path`` is "-", decompressed if necessary.
 
     An error while they are read is raised as an ``InputError``.
@@ -60,7 +60,7 @@ def unpacked(file: BinaryIO) -> AbstractContextManager[Any]:
     return unpack(file)
 
 
-def told(path: str | os.PathLike[str]) -> str:
+def told(path: Location) -> str:
     """The name of a source in a message."""
     return "standard input" if str(path) == STDIN else str(path)
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from reshuffle.datasets.conversion.source import Conversion
 from reshuffle.datasets.conversion.table_source import BATCH, TableSource
 
 if TYPE_CHECKING:
@@ -26,11 +27,9 @@ class BatchesSource(TableSource):
     Its rows may come in another order when it is read again, so an interrupted conversion begins anew.
     """
 
-    def __init__(
-        self, dataset: RowBatches, number: str, target: str | None, dropped: tuple[str, ...]
-    ) -> None:
+    def __init__(self, dataset: RowBatches, how: Conversion) -> None:
         self.dataset = dataset
-        super().__init__("ray.data.Dataset", "dataset", number, target, dropped, None)
+        super().__init__("ray.data.Dataset", "dataset", how)
 
     def identity(self) -> dict[str, object]:
         return {"name": self.path, "read": uuid.uuid4().hex}

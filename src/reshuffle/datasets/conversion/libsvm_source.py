@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from reshuffle.arrays import AnyArray
-from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
+from reshuffle.datasets.conversion.source import Conversion, Place, Placed, Source, identity_of
 from reshuffle.datasets.libsvm_blocks import libsvm_blocks
 from reshuffle.datasets.source import DAMAGE, damage, unpacked
 from reshuffle.errors import InputError
@@ -20,10 +20,10 @@ class LibsvmSource(Source):
 
     dense = False
 
-    def __init__(self, path: str, number: str, first_index: int | None) -> None:
-        self.path, self.number, self.first = path, number, first_index
-        self.about = identity_of(path, number=number, first_index=first_index)
-        self.given = first_index is not None
+    def __init__(self, path: str, how: Conversion) -> None:
+        self.path, self.number, self.first = path, how.number, how.first_index
+        self.about = identity_of(path, number=how.number, first_index=how.first_index)
+        self.given = how.first_index is not None
         self.features = 0
         self.size, self._at = os.stat(path).st_size, 0
 

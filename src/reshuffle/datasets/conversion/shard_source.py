@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reshuffle.datasets.conversion.source import Place, Placed, Source
+from reshuffle.datasets.conversion.source import Conversion, Place, Placed, Source
 from reshuffle.datasets.opening import open_shards
 from reshuffle.shards import Block
 
@@ -18,13 +18,13 @@ HELD = 64 << 20
 class ShardSource(Source):
     """The rows of a folder, in their order."""
 
-    def __init__(self, folder: Path, number: str) -> None:
+    def __init__(self, folder: Path, how: Conversion) -> None:
         self.X, _ = open_shards(folder, memory=HELD, with_targets=False)
         manifest = self.X.manifest
-        self.number, self._at = number, 0
+        self.number, self._at = how.number, 0
         self.dense, self.features, self.names = self.X.dense, self.X.shape[1], manifest.names
         self.about = {
-            "name": "shards", "bytes": manifest.bytes, "options": {"number": number},
+            "name": "shards", "bytes": manifest.bytes, "options": {"number": how.number},
             "check": sum(file.crc32 for shard in manifest.shards for file in shard.files.values()),
         }  # fmt: skip
 
@@ -42,10 +42,7 @@ class ShardSource(Source):
             if rows.dense:
                 yield Placed(Block(rows.values.astype(self.number), None, None, targets), {})
             else:
-                values = (
-                    np.ones(rows.stored, dtype=self.number)
-                    if rows.unit
-                    else rows.values.astype(self.number)
-                )
+                ones = np.ones(rows.stored, dtype=self.number)
+                values = ones if rows.unit else rows.values.astype(self.number)
                 indptr = rows.indptr.astype(np.int64)
                 yield Placed(Block(values, rows.indices, indptr, targets), {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from reshuffle.datasets.conversion.batches_source import BatchesSource, RowBatches
@@ -12,7 +11,7 @@ from reshuffle.datasets.conversion.libsvm_source import LibsvmSource
 from reshuffle.datasets.conversion.npz_source import NpzSource
 from reshuffle.datasets.conversion.shard_source import ShardSource
 from reshuffle.datasets.conversion.shuffling import FOLDER, Buckets
-from reshuffle.datasets.conversion.source import Placed, Source
+from reshuffle.datasets.conversion.source import Conversion, Placed, Source
 from reshuffle.datasets.conversion.table_source import TableSource
 from reshuffle.datasets.libsvm import fetch
 from reshuffle.datasets.reading import form_of
@@ -26,51 +25,14 @@ from reshuffle.shards import (
     read_manifest,
     write_manifest,
 )
-from reshuffle.shards.layout import MANIFEST, NUMBERS
+from reshuffle.shards.layout import MANIFEST
 from reshuffle.shards.writer import FULL, rows_of_a_shard
-from reshuffle.validation import check_positive
 
 PACKED = (".gz", ".bz2", ".xz")
 SELDOM = 20
 """The manifest is rewritten whenever the number of shards has grown by 1/SELDOM, so that this stays a small part of the work."""
 Progress = Callable[[str, int, int], None]
 """A function of a word for the stage, the bytes or rows so far, and their total, which is 0 if it is not known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Conversion:
-    """How to convert.
-
-    Parameters
-    ----------
-    format : "libsvm", "csv", "parquet" or "npz"; by default the name of the file decides.
-    target : the column of a table, or the array of an .npz file, to learn.
-    drop : columns of a table to leave out.
-    separator : of a CSV file.
-    number : "float64" or "float32", of the values.
-    first_index : 0 or 1, of a LIBSVM file; by default 1 unless the first lines have an index 0.
-    shard_rows : rows of a shard; by default as many as take about 32 MB.
-    shuffle : put the rows in random order on the way, by a second pass over them.
-    seed : of that order.
-    """
-
-    format: str | None = None
-    target: str | None = None
-    drop: tuple[str, ...] = ()
-    separator: str | None = None
-    number: str = "float64"
-    first_index: int | None = None
-    shard_rows: int | None = None
-    shuffle: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.number not in NUMBERS:
-            raise InputError(f"number must be one of {', '.join(NUMBERS)}, got {self.number!r}")
-        if self.first_index not in (None, 0, 1):
-            raise InputError(f"first_index must be 0 or 1, got {self.first_index!r}")
-        if self.shard_rows is not None:
-            check_positive("shard_rows", self.shard_rows, integer=True)
 
 
 def convert(
@@ -190,7 +152,7 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
     if not isinstance(data, (str, os.PathLike)):
         return _batches(data, how)
     if is_shard_folder(data):
-        return ShardSource(Path(data), how.number)
+        return ShardSource(Path(data), how)
     path = os.fspath(data)
     form = how.format or form_of(
         path, "csv" if how.target and not path.endswith(".npz") else "libsvm"
@@ -204,12 +166,12 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
         if value and form not in ("csv", "parquet"):
             raise InputError(f"{option}: this is for tables, and {path} is read as {form}")
     if form in ("csv", "parquet"):
-        return TableSource(path, form, how.number, how.target, how.drop, how.separator)
+        return TableSource(path, form, how)
     if form == "npz":
-        return NpzSource(path, how.number, how.target)
+        return NpzSource(path, how)
     if how.target:
         raise InputError(f"--target: {path} is read as LIBSVM text, whose labels are the target")
-    return LibsvmSource(path, how.number, how.first_index)
+    return LibsvmSource(path, how)
 
 
 def _batches(data: RowBatches, how: Conversion) -> Source:
@@ -226,7 +188,7 @@ def _batches(data: RowBatches, how: Conversion) -> Source:
             "shuffle: a dataset of unknown size is not dealt into buckets; convert it first, and then the folder into "
             "another one with shuffle=True"
         )
-    return BatchesSource(data, how.number, how.target, how.drop)
+    return BatchesSource(data, how)
 
 
 def _earlier(folder: Path, identity: dict[str, object], how: Conversion) -> Manifest | None:

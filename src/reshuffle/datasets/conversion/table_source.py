@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.datasets.chunks import check_names
-from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
+from reshuffle.datasets.conversion.source import Conversion, Place, Placed, Source, identity_of
 from reshuffle.datasets.parquet_file import as_floats
 from reshuffle.datasets.table import check_named
 from reshuffle.datasets.unfit import quoted
@@ -36,31 +36,29 @@ class TableSource(Source):
 
     dense = True
 
-    def __init__(
-        self, path: str, kind: str, number: str, target: str | None, dropped: tuple[str, ...], separator: str | None
-    ) -> None:  # fmt: skip
+    def __init__(self, path: str, kind: str, how: Conversion) -> None:
         try:
             import pyarrow  # noqa: F401 -- asked for here, before any work
         except ImportError:
             raise InputError(
                 f'{path}: tables are converted by pyarrow: pip install "reshuffle[tables]"'
             ) from None
-        self.path, self.kind, self.number, self.dropped = path, kind, number, dropped
-        self.separator = separator or ("\t" if ".tsv" in path.lower() else ",")
+        self.path, self.kind, self.how = path, kind, how
+        self.separator = how.separator or ("\t" if ".tsv" in path.lower() else ",")
         self._raw = None
         self._codes: dict[str, int] = {}
         names = self._column_names()
         check_names(names, path)
-        check_named(names, path, target, {"drop": dropped})
-        self.target = str(target)
-        self.names = tuple(n for n in names if n != target and n not in dropped)
+        check_named(names, path, how.target, {"drop": how.drop})
+        self.target = str(how.target)
+        self.names = tuple(n for n in names if n != self.target and n not in how.drop)
         if not self.names:
             raise InputError(f"{path} has no column besides the target")
         self.features, self.about = len(self.names), self.identity()
 
     def identity(self) -> dict[str, object]:
         return identity_of(
-            self.path, number=self.number, target=self.target, dropped=list(self.dropped), separator=self.separator
+            self.path, number=self.how.number, target=self.target, dropped=list(self.how.drop), separator=self.separator
         )  # fmt: skip
 
     @property
@@ -142,7 +140,7 @@ class TableSource(Source):
             yield from stream
 
     def _block(self, batch: RecordBatch, first: int) -> Block:
-        values = np.empty((batch.num_rows, len(self.names)), dtype=self.number)
+        values = np.empty((batch.num_rows, len(self.names)), dtype=self.how.number)
         for j, name in enumerate(self.names):
             values[:, j] = self._numbers(batch.column(j), name, first)
         column = batch.column(len(self.names))
