@@ -69,7 +69,7 @@ def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, di
     model = estimator(task, choices)
     ready = model.prepared(task.X, task.y, None)
     penalty = penalty_of(model.penalty, model.l1, model.l2, None, model.positive, ready.shape)
-    about = {
+    about: dict[str, object] = {
         "file": file,
         **data_table(data.encoding, data.filled),
         "target": data.encoding.target or "the labels of the file",

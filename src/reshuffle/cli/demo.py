@@ -57,7 +57,7 @@ def run(*, epochs: int, seed: int, out: Path, output: Output) -> None:
     minimum = reference.trace["objective"][-1]
     results = _run_all(task, methods(epochs, seed), output.live)
     _show(results, minimum, task, output)
-    figure = _draw(results, minimum, task, out)
+    figure = _draw(results, minimum, out)
     for name, result in results.items():
         stem = name.lower().replace(", ", "-").replace(" ", "-")
         result.trace.to_csv(out / f"{stem}.csv")
@@ -104,7 +104,7 @@ def _show(results: dict[str, Result], minimum: float, task: Problem, output: Out
     output.table(grid(titles, rows, told))
 
 
-def _draw(results: dict[str, Result], minimum: float, task: Problem, out: Path) -> Path:
+def _draw(results: dict[str, Result], minimum: float, out: Path) -> Path:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.8), layout="constrained")

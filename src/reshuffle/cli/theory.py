@@ -51,16 +51,19 @@ def run(
     )
     output.table(_constants(problem, plain, c, radius))
     output.table(_predictions(found, eps, c))
-    for line in [*_advice(found, eps, c), to_run(found, c)]:
+    for line in [*_advice(found, c), to_run(found, c)]:
         output.line(line)
-    about = {"l1": l1, "l2": l2, "ridge": ridge, "loss": loss, "accuracy": eps}
-    constants = {name: value for name, value in vars(c).items() if name != "x_star"}
-    predicted = [vars(row) for row in found]
-    output.document(
-        about
-        | {"constants": constants, "radius": vars(radius), "methods": predicted}
-        | {"to_run": to_run(found, c)}
-    )
+    output.document({
+        "l1": l1,
+        "l2": l2,
+        "ridge": ridge,
+        "loss": loss,
+        "accuracy": eps,
+        "constants": {name: value for name, value in vars(c).items() if name != "x_star"},
+        "radius": vars(radius),
+        "methods": [vars(row) for row in found],
+        "to_run": to_run(found, c),
+    })  # fmt: skip
 
 
 def _data(
@@ -86,11 +89,10 @@ def _data(
 def to_run(found: list[Prediction], c: Constants) -> str:
     """A sentence with the recommended step and number of epochs, and the accuracy proved for them."""
     row = found[0]
-    convex = "f_i" if c.mu_f >= c.mu_psi else "ψ"
     share = row.reached / c.r0
     return (
         f"To run: {row.method}(step={row.step:.4g}, epochs={row.epochs}), from x_0 = 0. Proved, by the theorem for strongly convex "
-        f"{convex}: E‖x - x*‖² ≤ {row.reached:.3g}, which is {100 * share:.2g} % of ‖x_0 - x*‖². The mean is over the "
+        f"{_convex(c)}: E‖x - x*‖² ≤ {row.reached:.3g}, which is {100 * share:.2g} % of ‖x_0 - x*‖². The mean is over the "
         "permutations; a single run may be above it, and nothing is said of P(x)."
     )
 
@@ -122,8 +124,7 @@ def _constants(problem: Problem, plain: Problem, c: Constants, radius: RadiusEst
 
 
 def _predictions(found: list[Prediction], eps: float, c: Constants) -> Table:
-    what = "f_i" if c.mu_f >= c.mu_psi else "ψ"
-    title = f"for ε = {eps:.3g}, by the theorems for strongly convex {what}"
+    title = f"for ε = {eps:.3g}, by the theorems for strongly convex {_convex(c)}"
     titles = ("method", "step γ", "epochs", "gradients", "prox evals", "reached")
     rows = [
         (
@@ -137,11 +138,15 @@ def _predictions(found: list[Prediction], eps: float, c: Constants) -> Table:
     return grid(titles, rows, title, framed=False)
 
 
+def _convex(c: Constants) -> str:
+    return "f_i" if c.mu_f >= c.mu_psi else "ψ"
+
+
 def _count(number: int) -> str:
     return f"{number:,}" if number < 10_000_000 else f"{number:.2e}"
 
 
-def _advice(found: list[Prediction], eps: float, c: Constants) -> list[str]:
+def _advice(found: list[Prediction], c: Constants) -> list[str]:
     few = min(found, key=lambda row: row.gradients)
     rare = min(found, key=lambda row: row.prox_evals)
     lines = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from reshuffle.errors import InputError, shown
 DAY = 86_400.0
 """Seconds of a day."""
 EPOCH = datetime(1970, 1, 1)
-YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)")
+YEAR_FIRST = re.compile(r"^(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)")
 """Dates that begin with the year but are not written as in ISO 8601; their order is unambiguous."""
 
 
@@ -32,20 +32,15 @@ def days(value: Any) -> float:
     >>> days("1970/01/03"), days("1970.1.3 12:00")
     (2.0, 2.5)
     """
-    moment = datetime.fromisoformat(_iso(value)) if isinstance(value, str) else value
-    if isinstance(moment, date) and not isinstance(moment, datetime):
-        moment = datetime(moment.year, moment.month, moment.day)
+    moment = value
+    if isinstance(value, str):
+        iso = YEAR_FIRST.sub(lambda d: f"{d[1]}-{d[3]:0>2}-{d[4]:0>2}", value)
+        moment = datetime.fromisoformat(iso)
+    elif not isinstance(value, datetime):
+        moment = datetime(value.year, value.month, value.day)
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return float((moment - EPOCH).total_seconds() / DAY)
-
-
-def _iso(text: str) -> str:
-    parts = YEAR_FIRST.match(text)
-    if parts is None:
-        return text
-    year, month, day = parts[1], parts[3].zfill(2), parts[4].zfill(2)
-    return f"{year}-{month}-{day}{text[parts.end() :]}"
 
 
 def readable(text: str) -> bool:

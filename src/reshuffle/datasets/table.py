@@ -132,9 +132,8 @@ def read_columns(chunks: Iterator[Chunk], reading: Reading, where: str) -> Colum
 
 def _joined(parts: list[Values]) -> AnyArray:
     """A column kept aside: numbers if all chunks hold numbers, otherwise objects."""
-    numbers = [part for part in parts if isinstance(part, np.ndarray)]
-    if len(numbers) == len(parts):
-        return np.concatenate(numbers) if numbers else np.empty(0)
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate([*parts, np.empty(0)])
     return np.array([value for part in parts for value in part], dtype=object)
 
 
