@@ -129,12 +129,8 @@ def _plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         for kind in (DeprecationWarning, PendingDeprecationWarning):
             warnings.simplefilter("ignore", kind)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_: click.echo(f"Warning: {message}", err=True)
         yield
-
-
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"Warning: {message}", err=True)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray, DataMatrix
+from reshuffle.cli.common import counted
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
 from reshuffle.datasets.numbers import numbers_of
@@ -178,12 +179,16 @@ def cross_validated(task: FitTask, choices: Choices) -> CrossValidated:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
     penalty: object = choices.penalty or "l1"
     if penalty not in ("l1", "elasticnet", "group"):
-        raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1, elasticnet or group, got {penalty}")  # fmt: skip
+        raise InputError(
+            f"a path goes down from the λ that holds every feature at zero: --penalty l1, elasticnet or group, got {penalty}"
+        )
     if penalty == "group":
         penalty = _group_lasso(task, choices, 1.0)
     if choices.folds > task.y.size:
-        rows = f"{task.y.size} row{'s' if task.y.size > 1 else ''} to learn from"
-        raise InputError(f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}")  # fmt: skip
+        rows = f"{counted(task.y.size, 'row', 'rows')} to learn from"
+        raise InputError(
+            f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}"
+        )
     options = _shared(task, choices) | {
         "penalty": penalty, "l1_ratio": choices.l1_ratio, "lambdas": choices.lambdas,
         "smallest": choices.smallest, "cv": TimeFolds(choices.folds) if choices.time else choices.folds, "rule": choices.rule, "n_jobs": -1,

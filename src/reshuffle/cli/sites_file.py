@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reshuffle.errors import InputError
 from reshuffle.federated import Secure, Site, Sites
-from reshuffle.federated.remote_federation import RemoteFederation
 from reshuffle.losses import Loss, Multinomial
 from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS, loss_by_name
-from reshuffle.penalties import ElasticNet, Penalty
+from reshuffle.penalties import ElasticNet
 
 LOSSES: dict[str, type[Loss]] = {**OF_CLASSES, **OF_NUMBERS, "multinomial": Multinomial}
 SETTINGS = {
@@ -59,18 +57,14 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
     if l2 is not None:
         return Sites(sites, penalty=ElasticNet(l1, l2), **common)
-    return Sites(sites, choose_penalty=partial(_asked, l1), **common)
+    # λ2 = L_f/N, for which the sites are asked.
+    return Sites(sites, choose_penalty=lambda f: ElasticNet(l1, f.smoothness.L_f / f.n), **common)
 
 
 def privacy_table(data: str) -> tuple[dict[str, Any] | None, float | None]:
     """The file's table [privacy], if it has one, and its l2."""
     settings, _ = settings_of(data)
     return settings.get("privacy"), settings.get("l2")
-
-
-def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
-    """The given λ1, and λ2 = L_f/N, for which the sites are asked."""
-    return ElasticNet(l1, gathered.smoothness.L_f / gathered.n)
 
 
 def _secure(data: str, settings: dict[str, Any]) -> bool | Secure:

@@ -62,7 +62,12 @@ def fetch(
     entry = CATALOGUE.get(os.fspath(name))
     if found := find(name, folder):
         if found.parent == cache_folder():
-            _check(found, entry.sha256 if entry else None)
+            expected = (entry and entry.sha256) or recorded(found)
+            if expected and digest_of(found) != expected:
+                raise InputError(
+                    f"{found} does not have the sha256 {expected} that it should have; delete it, and it is "
+                    "downloaded again"
+                )
         return found
     if entry is None:
         raise InputError(_missing(str(name), folder))
@@ -146,15 +151,6 @@ def _check_entry(path: Path, entry: Entry) -> None:
         raise InputError(
             f"it has {rows:,} rows, {features:,} features and {classes} classes; {entry.name} has "
             f"{entry.rows:,}, {entry.features:,} and 2"
-        )
-
-
-def _check(path: Path, known: str | None) -> None:
-    expected = known or recorded(path)
-    if expected is not None and digest_of(path) != expected:
-        raise InputError(
-            f"{path} does not have the sha256 {expected} that it should have; delete it, and it is "
-            "downloaded again"
         )
 
 
