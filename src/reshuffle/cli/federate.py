@@ -79,8 +79,8 @@ def run(options: Options, output: Output) -> int:
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
-    earlier = None if options.resume or options.force else file_of_a_run(options.out)
-    if earlier is not None:
+    earlier = file_of_a_run(options.out)
+    if earlier is not None and not (options.resume or options.force):
         raise InputError(
             f"{earlier} is of an earlier run: go on with --resume, give another --out, or overwrite it with --force"
         )
@@ -97,15 +97,11 @@ def run(options: Options, output: Output) -> int:
         tally = Tally(names, board)
         # Sites count their own samples.
         problem.watch = board if isinstance(problem, Sites) else tally
-        result = solver.solve(
-            problem,
-            callbacks=[Checkpoint(checkpoint)],
-            resume=checkpoint if options.resume else None,
-        )
+        resume = checkpoint if options.resume else None
+        result = solver.solve(problem, callbacks=[Checkpoint(checkpoint)], resume=resume)
     seconds = time.perf_counter() - clock
-    if learned is not None:
-        result = replace(result, learned=learned, tally=tally)
     if isinstance(problem, Federation):
+        result = replace(result, learned=learned, tally=tally)
         for part, client in zip(result.tally.parts, problem.clients, strict=True):
             part.samples = client.n
             part.loss = None if level is not None else float(client.value(result.x))

@@ -175,7 +175,6 @@ def _say(model: Linear, held: HeldOut | None, names: list[str], out: Path, outpu
 def _document(
     model: Linear, held: HeldOut | None, data: Data, out: Path, seconds: float
 ) -> dict[str, Any]:
-    coef = np.atleast_2d(dense(model.coef_))
     found = {
         "model": out / "model.npz",
         "report": out / "report.html",
@@ -184,7 +183,7 @@ def _document(
         "penalty": repr(model.penalty_),
         "rows": model.n_samples_fit_,
         "features": model.n_features_in_,
-        "nonzeros": int(np.count_nonzero(coef)),
+        "nonzeros": int(np.count_nonzero(dense(model.coef_))),
         "objective": model.objective_,
         "converged": model.converged_,
         "stationary": ended(model) == "stationary",

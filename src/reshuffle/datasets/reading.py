@@ -38,6 +38,7 @@ from reshuffle.shards import Block, is_shard_folder
 
 FORMATS = ("csv", "parquet", "libsvm", "npz")
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
+TABLES = ("csv", "parquet")
 PACKED = (".gz", ".bz2", ".xz")
 
 
@@ -70,7 +71,7 @@ def load_data(
         return Data(rows, y, RowsEncoding(rows.shape[1]))
     where, default = told(path), "libsvm" if reading.target is None else "csv"
     with _opened(path, reading, default) as (file, form, reading):
-        if form in ("csv", "parquet"):
+        if form in TABLES:
             return read_table(_chunks(file, where, form, reading), reading, where, learn_from)
         _refuse_options_of_tables(reading, where, form)
         if form == "npz":
@@ -91,7 +92,7 @@ def form_of(path: Location, default: str) -> str:
 
 def is_table(path: Location) -> bool:
     """Whether the name of a file says that it is a table of named columns."""
-    return _by_name(path, "") in ("csv", "parquet")
+    return _by_name(path, "") in TABLES
 
 
 def column_names(path: Location, reading: Reading) -> list[str]:
@@ -126,7 +127,7 @@ def stream_parts(
         return
     table = isinstance(encoding, TableEncoding)
     with _opened(path, given, "csv" if table else "libsvm") as (file, form, _):
-        if table != (form in ("csv", "parquet")):
+        if table != (form in TABLES):
             kinds = ("a table", "rows without names (LIBSVM or NPZ)")
             mine, theirs = kinds if table else kinds[::-1]
             raise InputError(
@@ -188,12 +189,16 @@ def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:
 
 
 def _refuse_options_of_tables(reading: Reading, where: str, form: str) -> None:
-    given = {
+    refuse_for_tables(where, form, {
         "--impute": reading.impute, "--categorical": reading.categorical, "--drop": reading.drop,
         "--date": reading.dates, "--groups, --time, --offset, --exposure and --keep": reading.aside,
         "--drop-missing-target": reading.drop_missing_target,
-    }  # fmt: skip
-    for option, value in given.items():
+    })  # fmt: skip
+
+
+def refuse_for_tables(where: str, form: str, options: Mapping[str, object]) -> None:
+    """Refuse options, if they are given, that a file of this format has no use for."""
+    for option, value in options.items():
         if value:
             raise InputError(f"{option}: this is for tables, and {where} is read as {form}")
 

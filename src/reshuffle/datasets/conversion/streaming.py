@@ -14,7 +14,7 @@ from reshuffle.datasets.conversion.shuffling import FOLDER, Buckets
 from reshuffle.datasets.conversion.source import Conversion, Placed, Source
 from reshuffle.datasets.conversion.table_source import TableSource
 from reshuffle.datasets.libsvm import fetch
-from reshuffle.datasets.reading import form_of
+from reshuffle.datasets.reading import PACKED, TABLES, form_of, refuse_for_tables
 from reshuffle.errors import FileError, InputError, shown
 from reshuffle.files import Location, check_folder
 from reshuffle.shards import (
@@ -28,7 +28,6 @@ from reshuffle.shards import (
 from reshuffle.shards.layout import MANIFEST
 from reshuffle.shards.writer import FULL, rows_of_a_shard
 
-PACKED = (".gz", ".bz2", ".xz")
 SELDOM = 20
 """The manifest is rewritten whenever the number of shards has grown by 1/SELDOM, so that this stays a small part of the work."""
 Progress = Callable[[str, int, int], None]
@@ -161,12 +160,9 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
         path = os.fspath(fetch(path, progress=False))
     elif not os.path.isfile(path):
         raise InputError(f"there is no file {path!r}")
-    tables = {"--drop": how.drop, "--separator": how.separator}
-    for option, value in tables.items():
-        if value and form not in ("csv", "parquet"):
-            raise InputError(f"{option}: this is for tables, and {path} is read as {form}")
-    if form in ("csv", "parquet"):
+    if form in TABLES:
         return TableSource(path, form, how)
+    refuse_for_tables(path, form, {"--drop": how.drop, "--separator": how.separator})
     if form == "npz":
         return NpzSource(path, how)
     if how.target:
