@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle.datasets.conversion.streaming import Conversion, convert
+from reshuffle.datasets import Conversion, convert
 from reshuffle.federated import split
 from reshuffle.solvers.certificate import certificate_of
 

@@ -9,14 +9,27 @@ import click
 
 from reshuffle import __version__
 from reshuffle.cli import models
-from reshuffle.cli.common import Folder, Group, Output, output_options
+from reshuffle.cli.common import Folder, Group, Output, output_options, progress_options
 from reshuffle.cli.federate_keys import FederateCommand
 from reshuffle.cli.flower import flower
-from reshuffle.cli.options import reading_of, table_options
+from reshuffle.cli.options import (
+    COUNT,
+    ENGINES,
+    POSITIVE,
+    SEED,
+    STRENGTH,
+    flag,
+    out_option,
+    reading_of,
+    table_options,
+)
 from reshuffle.cli.private import Private, privacy_options
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.version_option(__version__, prog_name="reshuffle")
 def main() -> None:
     """Fit linear models with a penalty: from a table, or over sites that keep their data.
@@ -42,25 +55,12 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--epochs", type=click.IntRange(min=1), default=100, show_default=True,
+@click.option("--epochs", type=COUNT, default=100,
               help="Passes of each method over the data; ExactProxRR makes as many as it needs.")  # fmt: skip
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Draws the orders of the rows.",
-)
-@click.option(
-    "--out",
-    type=Folder(),
-    default=Path("reshuffle-demo"),
-    show_default=True,
-    help="Folder for the figure and the traces.",
-)
-@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
-@output_options
-def demo(epochs: int, seed: int, out: Path, no_progress: bool, output: Output) -> None:
+@click.option("--seed", type=SEED, default=0, help="Draws the orders of the rows.")
+@out_option("reshuffle-demo", "Folder for the figure and the traces.")
+@progress_options
+def demo(**options: Any) -> None:
     """Compare the exact method with the paper's on bundled data.
 
     The model is an elastic-net logistic regression on the breast-cancer data of scikit-learn. Prints a table and writes a
@@ -73,12 +73,12 @@ def demo(epochs: int, seed: int, out: Path, no_progress: bool, output: Output) -
     """
     from reshuffle.cli.demo import run
 
-    run(epochs=epochs, seed=seed, out=out, progress=not no_progress and output.live, output=output)
+    run(**options)
 
 
 @main.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--fetch", is_flag=True, help="Download what is not here.")
+@flag("--fetch", "Download what is not here.")
 @output_options
 def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
     """List data sets of LIBSVM's page: which are here, and where.
@@ -108,25 +108,15 @@ def datasets(names: tuple[str, ...], fetch: bool, output: Output) -> None:
 @click.option(
     "--separator", help="Character between the columns of a CSV file.  [default: , or a tab]"
 )
-@click.option("--dtype", type=click.Choice(["float64", "float32"]), default="float64", show_default=True,
+@click.option("--dtype", "number", type=click.Choice(["float64", "float32"]), default="float64",
               help="Number type of the stored values.")  # fmt: skip
 @click.option("--first-index", type=click.IntRange(0, 1),
               help="Index of the first feature in a LIBSVM file.  [default: 1, or 0 if the first lines contain it]")  # fmt: skip
-@click.option("--shard-rows", type=click.IntRange(min=1),
-              help="Rows of a shard.  [default: about 32 MB]")  # fmt: skip
-@click.option("--shuffle", is_flag=True, help="Put the rows in random order, by a second pass.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Draws the order of --shuffle.",
-)
-@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
-@output_options
-def convert(
-    data: str, folder: Path, dtype: str, no_progress: bool, output: Output, **options: Any
-) -> None:
+@click.option("--shard-rows", type=COUNT, help="Rows of a shard.  [default: about 32 MB]")
+@flag("--shuffle", "Put the rows in random order, by a second pass.")
+@click.option("--seed", type=SEED, default=0, help="Draws the order of --shuffle.")
+@progress_options
+def convert(data: str, folder: Path, output: Output, **options: Any) -> None:
     """Turn a file into a folder for data larger than memory.
 
     `reshuffle fit FOLDER` then reads the rows in parts. DATA is LIBSVM text, CSV or Parquet with columns of numbers (the
@@ -142,25 +132,16 @@ def convert(
     from reshuffle.cli.convert import run
     from reshuffle.datasets import Conversion
 
-    how = Conversion(number=dtype, **options)
-    run(data, folder, how, not no_progress and output.live, output)
+    run(data, folder, Conversion(**options), output)
 
 
 @main.command()
 @click.argument("data")
 @table_options
-@click.option("--l1", type=click.FloatRange(min=0.0), default=0.0, help="λ1 of the penalty.")
-@click.option(
-    "--l2",
-    type=click.FloatRange(min=0.0),
-    help="λ2 of the penalty.  [default: L_f/n, or 0 with --ridge]",
-)
-@click.option(
-    "--ridge",
-    type=click.FloatRange(min=0.0),
-    default=0.0,
-    help="Strength of (λ/2)‖x‖² inside each f_i.",
-)
+@click.option("--l1", type=STRENGTH, default=0.0, show_default=False, help="λ1 of the penalty.")
+@click.option("--l2", type=STRENGTH, help="λ2 of the penalty.  [default: L_f/n, or 0 with --ridge]")
+@click.option("--ridge", type=STRENGTH, default=0.0, show_default=False,
+              help="Strength of (λ/2)‖x‖² inside each f_i.")  # fmt: skip
 @click.option(
     "--loss",
     type=click.Choice(["logistic", "squared", "huber", "squared_hinge"]),
@@ -168,7 +149,7 @@ def convert(
 )
 @click.option(
     "--accuracy",
-    type=click.FloatRange(min=0.0, min_open=True),
+    type=POSITIVE,
     help="ε, the wanted E‖x - x*‖².  [default: a hundredth of the start's]",
 )
 @output_options
@@ -200,39 +181,19 @@ def theory(output: Output, **options: Any) -> None:
 )
 @click.option("--dataset", metavar="NAME|FILE",
               help="Another set than the paper's: a name, or a file in LIBSVM format.")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(min=1), help="How many seeds.  [default: 10]")
+@click.option("--seeds", type=COUNT, help="How many seeds.  [default: 10]")
 @click.option(
     "--seed-list", metavar="1,2,3", help="The seeds themselves, in place of their number."
 )
-@click.option("--l1", type=click.FloatRange(min=0.0, min_open=True),
-              help="λ1 of figure1.  [default: chosen as the paper says]")  # fmt: skip
-@click.option(
-    "--clients", type=click.IntRange(min=1), help="Number of clients in figure2.  [default: 10]"
-)
-@click.option("--epochs", type=click.IntRange(min=1), help="Passes of a run.  [default: 100]")
-@click.option("--quick", is_flag=True, help="Fewer seeds and epochs, for a try.")
-@click.option(
-    "--out",
-    type=Folder(),
-    default=Path("reshuffle-paper"),
-    show_default=True,
-    help="Folder for figures, numbers, pages, and finished runs to reuse.",
-)
-@click.option(
-    "--engine",
-    type=click.Choice(["threads", "ray"]),
-    default="threads",
-    show_default=True,
-    help="Where the clients of figure2 run.",
-)
-@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
-@output_options
+@click.option("--l1", type=POSITIVE, help="λ1 of figure1.  [default: chosen as the paper says]")
+@click.option("--clients", type=COUNT, help="Number of clients in figure2.  [default: 10]")
+@click.option("--epochs", type=COUNT, help="Passes of a run.  [default: 100]")
+@flag("--quick", "Fewer seeds and epochs, for a try.")
+@out_option("reshuffle-paper", "Folder for figures, numbers, pages, and finished runs to reuse.")
+@click.option("--engine", type=ENGINES, default="threads", help="Where the clients of figure2 run.")
+@progress_options
 def reproduce(
-    names: tuple[str, ...],
-    seed_list: str | None,
-    no_progress: bool,
-    output: Output,
-    **options: Any,
+    names: tuple[str, ...], seed_list: str | None, output: Output, **options: Any
 ) -> None:
     """Run the paper's figures and theorems, and check their claims.
 
@@ -249,53 +210,47 @@ def reproduce(
     from reshuffle.cli.reproduce import listed, run
     from reshuffle.experiments import Settings
 
-    progress = not no_progress and output.live
-    run(names, Settings(progress=progress, seed_list=listed(seed_list), **options), output)
+    run(names, Settings(progress=output.live, seed_list=listed(seed_list), **options), output)
 
 
 @main.command(cls=FederateCommand)
 @click.argument("data")
-@click.option("--clients", type=click.IntRange(min=1), default=10, show_default=True,
-              help="How many clients one file is split among.")  # fmt: skip
+@click.option("--clients", type=COUNT, default=10, help="How many clients one file is split among.")
 @click.option(
     "--split",
     default="iid",
-    show_default=True,
     help="How one file is split: iid, by-label, quantity, dirichlet, or column:J (one client per value of feature J).",
 )
-@click.option("--alpha", type=click.FloatRange(min=0.0, min_open=True), default=0.5, show_default=True,
+@click.option("--alpha", type=POSITIVE, default=0.5,
               help="Concentration of the Dirichlet splits: smaller values give more uneven clients.")  # fmt: skip
 @click.option(
     "--method",
     type=click.Choice(["exact", "fedrr", "local-sgd", "newton"]),
     default="exact",
-    show_default=True,
     help="exact and newton go to the minimum for the pooled data; fedrr and local-sgd come near it.",
 )
 @click.option(
-    "--engine", type=click.Choice(["threads", "ray"]), default="threads", show_default=True,
+    "--engine", type=ENGINES, default="threads",
     help="Where the clients run: in threads of this process, or on a Ray cluster on this machine.",
 )  # fmt: skip
+@click.option("--rounds", type=COUNT, default=100, help="The most rounds of the run.")
 @click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="The most rounds of the run.",
-)
-@click.option(
-    "--l1", type=click.FloatRange(min=0.0), default=0.0, help="Strength λ1 of ‖w‖₁.  [default: 0]"
+    "--l1",
+    type=STRENGTH,
+    default=0.0,
+    show_default=False,
+    help="Strength λ1 of ‖w‖₁.  [default: 0]",
 )
 @click.option(
     "--l2",
-    type=click.FloatRange(min=0.0),
+    type=STRENGTH,
     help="Strength λ2 of ‖w‖²/2.  [default: L_f/N, computed from the data]",
 )
-@click.option("--tol", type=click.FloatRange(min=0.0), default=0.0,
+@click.option("--tol", type=STRENGTH, default=0.0, show_default=False,
               help="Stop at this relative accuracy of the objective.  [default: make all rounds]")  # fmt: skip
 @click.option(
     "--evaluate",
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="N",
     help="Judge the model by the sites' test data every N rounds. The final model is judged in any case.",
 )
@@ -303,36 +258,21 @@ def reproduce(
     "--transport",
     type=click.Choice(["float64", "float32", "bfloat16"]),
     default="float64",
-    show_default=True,
     help="How answers travel to the server: the other two take fewer bytes and have the same limit.",
 )
 @click.option(
     "--downlink",
     type=click.Choice(["float64", "rounded"]),
     default="float64",
-    show_default=True,
     help="How the model travels to the clients: rounded to as few bytes as its last change allows.",
 )
 @privacy_options("client", "sample")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Draws splits and the orders of rows.",
-)
-@click.option(
-    "--out",
-    type=Folder(),
-    default=Path("reshuffle-federation"),
-    show_default=True,
-    help="Folder for model, report, checkpoint, trace and picture.",
-)
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint in the folder.")
-@click.option("--force", is_flag=True, help="Overwrite the run that is in the folder.")
-@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
-@output_options
-def federate(no_progress: bool, output: Output, **options: Any) -> None:
+@click.option("--seed", type=SEED, default=0, help="Draws splits and the orders of rows.")
+@out_option("reshuffle-federation", "Folder for model, report, checkpoint, trace and picture.")
+@flag("--resume", "Go on from the checkpoint in the folder.")
+@flag("--force", "Overwrite the run that is in the folder.")
+@progress_options
+def federate(output: Output, **options: Any) -> int:
     """Train one model over several sites that keep their rows.
 
     Each round every site works on its own rows and sends back a model or sums. DATA is a file that says where each site's data lies (sites.toml), a folder with a file for each site, or
@@ -352,11 +292,7 @@ def federate(no_progress: bool, output: Output, **options: Any) -> None:
     """
     from reshuffle.cli.federate import Options, run
 
-    private = Private.taken(options)
-    code = run(
-        Options(progress=not no_progress and output.live, private=private, **options), output
-    )
-    click.get_current_context().exit(code)
+    return run(Options(private=Private.taken(options), **options), output)
 
 
 for command in (models.fit, models.path, models.predict, models.export, models.compare, flower):

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.table import Table
-
-from reshuffle.cli.common import Output
+from reshuffle.cli.common import Output, grid
 from reshuffle.cli.fitting import Choices, data_of, estimator, task_of
-from reshuffle.cli.tables import show
 from reshuffle.comparison import compare
-from reshuffle.comparison.table import Table as Costs
 from reshuffle.datasets import Reading
 from reshuffle.errors import held_warnings
 from reshuffle.estimators.penalty_names import penalty_of
@@ -36,11 +32,11 @@ def methods(names: tuple[str, ...], epochs: int) -> dict[str, Solver]:
         "proxsgd": ProxSGD(step=step, epochs=epochs),
         "fista": FISTA(tol=1e-12, epochs=epochs),
     }
-    return {name: every[name] for name in names}
+    return {name: every[name] for name in dict.fromkeys(names)}
 
 
 def run(
-    file: str, reading: Reading, choices: Choices, *, names: tuple[str, ...], seeds: int, accuracy: float,
+    *, file: str, reading: Reading, choices: Choices, names: tuple[str, ...], seeds: int, accuracy: float,
     workers: int, out: Path, output: Output,
 ) -> None:  # fmt: skip
     """Read, run all, print the table, write figure, numbers and page."""
@@ -57,13 +53,14 @@ def run(
     page = compare_page(found, accuracy, about | {"seeds": str(seeds)})
     found.to_csv(out / "traces.csv")
     write_atomically(out / "report.html", page.encode())
-    show(output.console, _table(table))
+    output.table(grid(table.columns, (line.cells() for line in table.lines), table.title))
     output.line(f"report: {out / 'report.html'}   numbers: {out / 'traces.csv'}")
     told = {
         line.method: {k: v for k, v in asdict(line).items() if k != "method"}
         for line in table.lines
     }
-    output.document({"minimum": found.minimum, "accuracy": accuracy, "methods": told, "report": out / "report.html"})  # fmt: skip
+    summary = {"minimum": found.minimum, "accuracy": accuracy, "methods": told}
+    output.document(summary | {"report": out / "report.html"})
 
 
 def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, dict[str, object]]:
@@ -72,20 +69,10 @@ def _problem(file: str, reading: Reading, choices: Choices) -> tuple[Problem, di
     model = estimator(task, choices)
     ready = model.prepared(task.X, task.y, None)
     penalty = penalty_of(model.penalty, model.l1, model.l2, None, model.positive, ready.shape)
-    target = getattr(data.encoding, "target", "") or "the labels of the file"
-    about = {
+    about: dict[str, object] = {
         "file": file,
         **data_table(data.encoding, data.filled),
-        "target": target,
+        "target": data.encoding.target or "the labels of the file",
         "loss": task.loss,
     }
     return ready.problem(penalty), about | {"penalty": repr(penalty)}
-
-
-def _table(found: Costs) -> Table:
-    table = Table(title=found.title)
-    for title in found.columns:
-        table.add_column(title, justify="left" if title == "method" else "right")
-    for line in found.lines:
-        table.add_row(*line.cells())
-    return table

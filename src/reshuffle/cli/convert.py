@@ -13,12 +13,12 @@ from reshuffle.datasets.conversion.streaming import Progress
 from reshuffle.shards import is_shard_folder, read_manifest
 
 
-def run(data: str, folder: Path, how: Conversion, progress: bool, output: Output) -> None:
+def run(data: str, folder: Path, how: Conversion, output: Output) -> None:
     """Convert, and print the contents of the folder."""
     before = read_manifest(folder).rows if is_shard_folder(folder) else 0
     if before:
         output.note(f"{folder} has {counted(before, 'row', 'rows')} of an earlier run, which stay")
-    with _bar(progress) as advance:
+    with _bar(output.live) as advance:
         manifest = converted(data, folder, how, advance)
     kind = "ones" if manifest.unit else manifest.number
     output.line(

@@ -7,11 +7,9 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from reshuffle import datasets, plotting
-from reshuffle.cli.common import Output
-from reshuffle.cli.tables import show
+from reshuffle.cli.common import Output, grid
 from reshuffle.orders import ShuffleOnce
 from reshuffle.penalties import L1, ElasticNet
 from reshuffle.problem import Problem
@@ -48,7 +46,7 @@ def methods(epochs: int, seed: int) -> dict[str, Solver]:
     }
 
 
-def run(*, epochs: int, seed: int, out: Path, progress: bool, output: Output) -> None:
+def run(*, epochs: int, seed: int, out: Path, output: Output) -> None:
     """Run all methods, print the table, write figure and traces."""
     console = output.console
     task = problem()
@@ -57,9 +55,9 @@ def run(*, epochs: int, seed: int, out: Path, progress: bool, output: Output) ->
     with console.status("finding the minimum with FISTA"):
         reference = FISTA(tol=0.0).solve(task, callbacks=[stationary(task)])
     minimum = reference.trace["objective"][-1]
-    results = _run_all(task, methods(epochs, seed), progress)
-    show(console, _table(results, minimum, task))
-    figure = _draw(results, minimum, task, out)
+    results = _run_all(task, methods(epochs, seed), output.live)
+    _show(results, minimum, task, output)
+    figure = _draw(results, minimum, out)
     for name, result in results.items():
         stem = name.lower().replace(", ", "-").replace(" ", "-")
         result.trace.to_csv(out / f"{stem}.csv")
@@ -86,31 +84,31 @@ def _run_all(task: Problem, solvers: dict[str, Solver], progress: bool) -> dict[
     return results
 
 
-def _table(results: dict[str, Result], minimum: float, task: Problem) -> Table:
+def _show(results: dict[str, Result], minimum: float, task: Problem, output: Output) -> None:
     start = next(iter(results.values())).trace["objective"][0] - minimum
-    table = Table(title=f"P(x) - P* starts at {start:.2g}; P* = {minimum:.10g} by FISTA to 1e-12")
-    for title in ("method", "P(x) - P*", "gradients", "prox evals", "seconds", "nonzeros"):
-        table.add_column(title, justify="left" if title == "method" else "right")
+    rows = []
     for name, result in results.items():
         row = result.trace.last()
-        table.add_row(
-            name,
-            f"{row['objective'] - minimum:.1e}",  # The third digit of 1e-13 is rounding, which differs between machines.
-            f"{row['gradients']:,.0f}",
-            f"{row['prox_evals']:,.0f}",
-            f"{row['seconds']:.4f}",
-            f"{np.count_nonzero(result.x)} of {task.features}",
+        rows.append(
+            [
+                name,
+                f"{row['objective'] - minimum:.1e}",  # The third digit of 1e-13 is rounding, which differs between machines.
+                f"{row['gradients']:,.0f}",
+                f"{row['prox_evals']:,.0f}",
+                f"{row['seconds']:.4f}",
+                f"{np.count_nonzero(result.x)} of {task.features}",
+            ]
         )
-    return table
+    titles = ("method", "P(x) - P*", "gradients", "prox evals", "seconds", "nonzeros")
+    told = f"P(x) - P* starts at {start:.2g}; P* = {minimum:.10g} by FISTA to 1e-12"
+    output.table(grid(titles, rows, told))
 
 
-def _draw(results: dict[str, Result], minimum: float, task: Problem, out: Path) -> Path:
-    import matplotlib
+def _draw(results: dict[str, Result], minimum: float, out: Path) -> Path:
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
     plotting.plot_gap(results, minimum, "passes", ax=left)
     plotting.plot_gap(results, minimum, "prox_evals", ax=right, legend=False)
     right.set_ylabel("")
@@ -119,5 +117,4 @@ def _draw(results: dict[str, Result], minimum: float, task: Problem, out: Path) 
     out.mkdir(parents=True, exist_ok=True)
     path = out / "gap.png"
     figure.savefig(path, dpi=150)
-    plt.close(figure)
     return path

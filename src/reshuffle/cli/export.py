@@ -11,20 +11,23 @@ from reshuffle.datasets import Reading, stream_parts
 from reshuffle.datasets.encoding import TableEncoding
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
-from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.onnx_export import OnnxAgreement, agreement, made_up
 from reshuffle.estimators.onnx_graph import onnx_graph
 from reshuffle.files import check_apart, write_atomically
 
 
-def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: Output) -> None:
+def run(*, model: str, onnx: Path, rows: str | None, reading: Reading, output: Output) -> None:
     """Write the graph after checking that it predicts the same as the model."""
     check_apart(onnx, model, *([rows] if rows else []))
     fitted = load(model)
     graph = onnx_graph(fitted)
     encoding = getattr(fitted, "encoding_", None)
     if rows is None:
-        found = [agreement(graph, fitted, _made_up(fitted, encoding))]
+        if isinstance(encoding, TableEncoding):
+            tried: object = made_up(encoding)
+        else:
+            tried = np.random.default_rng(0).normal(size=(200, fitted.n_features_in_))
+        found = [agreement(graph, fitted, tried)]
     elif encoding is None:
         raise InputError(
             f"--rows: {model} does not say how rows come from a file; leave --rows out, and check in Python with "
@@ -56,9 +59,3 @@ def export(model: str, onnx: Path, rows: str | None, reading: Reading, output: O
     output.document(
         {"onnx": onnx, "inputs": inputs, "outputs": outputs, "rows": whole.rows, "difference": whole.difference}
     )  # fmt: skip
-
-
-def _made_up(model: Linear, encoding: object) -> object:
-    if isinstance(encoding, TableEncoding):
-        return made_up(encoding)
-    return np.random.default_rng(0).normal(size=(200, model.n_features_in_))

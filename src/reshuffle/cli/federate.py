@@ -13,11 +13,10 @@ from rich.table import Table
 from reshuffle import datasets
 from reshuffle.callbacks import Checkpoint
 from reshuffle.cli.board import Board
-from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, grid
 from reshuffle.cli.federate_model import file_of_a_run, write_outcome
 from reshuffle.cli.private import Private
 from reshuffle.cli.sites_file import is_sites, privacy_table, sites_of
-from reshuffle.cli.tables import show
 from reshuffle.errors import InputError
 from reshuffle.estimators.linear import Linear
 from reshuffle.federated import (
@@ -28,7 +27,6 @@ from reshuffle.federated import (
     FedRR,
     Learned,
     LocalSGD,
-    Quality,
     Sites,
     split,
 )
@@ -73,7 +71,6 @@ class Options:
     out: Path
     resume: bool
     force: bool
-    progress: bool
     private: Private
 
 
@@ -82,8 +79,8 @@ def run(options: Options, output: Output) -> int:
     checkpoint = options.out / "checkpoint.npz"
     if options.resume and not checkpoint.is_file():
         raise InputError(f"--resume: there is no checkpoint {checkpoint}")
-    earlier = None if options.resume or options.force else file_of_a_run(options.out)
-    if earlier is not None:
+    earlier = file_of_a_run(options.out)
+    if earlier is not None and not (options.resume or options.force):
         raise InputError(
             f"{earlier} is of an earlier run: go on with --resume, give another --out, or overwrite it with --force"
         )
@@ -96,26 +93,22 @@ def run(options: Options, output: Output) -> int:
     solver = _solver(options, level, isinstance(problem, Sites) and problem.secure is not None)
     options.out.mkdir(parents=True, exist_ok=True)
     clock = time.perf_counter()
-    with Board(names, options.progress) as board:
+    with Board(names, output.live) as board:
         tally = Tally(names, board)
         # Sites count their own samples.
         problem.watch = board if isinstance(problem, Sites) else tally
-        result = solver.solve(
-            problem,
-            callbacks=[Checkpoint(checkpoint)],
-            resume=checkpoint if options.resume else None,
-        )
+        resume = checkpoint if options.resume else None
+        result = solver.solve(problem, callbacks=[Checkpoint(checkpoint)], resume=resume)
     seconds = time.perf_counter() - clock
-    if learned is not None:
-        result = replace(result, learned=learned, tally=tally)
     if isinstance(problem, Federation):
+        result = replace(result, learned=learned, tally=tally)
         for part, client in zip(result.tally.parts, problem.clients, strict=True):
             part.samples = client.n
             part.loss = None if level is not None else float(client.value(result.x))
     model = write_outcome(result, options.out, _about(options, problem, result, seconds))
-    show(output.console, _table(result))
-    if result.held_out:
-        show(output.console, _quality(result.held_out))
+    output.table(_table(result))
+    if held := result.held_out:
+        output.table(grid(("site", *held.metrics), held.cells(), "on held-out rows"))
     output.line(
         f"model: {options.out / 'model.npz'}   report: {options.out / 'report.html'}   "
         f"trace, checkpoint and picture: {options.out}"
@@ -130,19 +123,20 @@ def run(options: Options, output: Output) -> int:
 def _document(
     result: FederatedResult, model: Linear, board: Board, options: Options
 ) -> dict[str, object]:
-    ended = {"message": result.message, "digest": result.digest, "out": options.out}
-    files = {"model": options.out / "model.npz", "report": options.out / "report.html"}
-    quality = result.held_out.table or None
-    travelled = {kind: vars(one) for kind, one in result.tally.by_kind().items()}
-    return result.trace.last() | ended | files | {
+    return result.trace.last() | {
+        "message": result.message,
+        "digest": result.digest,
+        "out": options.out,
+        "model": options.out / "model.npz",
+        "report": options.out / "report.html",
         "converged": result.converged,
         "stationary": result.stationary,
         "certificate": {"measure": model.certificate_.measure, "value": model.certificate_.value},
         "classes": getattr(model, "classes_", None),
         "features": model.n_features_in_,
         "nonzeros": np.count_nonzero(result.x),
-        "held_out": quality,
-        "travelled": travelled,
+        "held_out": result.held_out.table or None,
+        "travelled": {kind: vars(one) for kind, one in result.tally.by_kind().items()},
         "clients": [vars(line) for line in board.lines],
         "privacy": None if result.privacy is None else asdict(result.privacy),
     }  # fmt: skip
@@ -203,7 +197,6 @@ def _level(options: Options) -> Level | None:
 
 def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSolver:
     private, sampled = options.private, options.method in SAMPLED
-    step = private.step or (InverseTime() if sampled else None)
     more: dict[str, Any] = {"transport": options.transport}
     if options.method == "exact" and options.transport != "float64":
         # A process that resumes the run does not have the clients' residuals, so the clients begin anew.
@@ -215,7 +208,7 @@ def _solver(options: Options, level: Level | None, secure: bool) -> FederatedSol
     if sampled:
         more |= {"privacy": level, "batch_size": private.batch_size or 1}
     return METHODS[options.method](
-        rounds=options.rounds, step=step, engine=options.engine, seed=options.seed, tol=options.tol,
+        rounds=options.rounds, step=private.step or (InverseTime() if sampled else None), engine=options.engine, seed=options.seed, tol=options.tol,
         evaluate=options.evaluate, downlink=options.downlink, **more,
     )  # fmt: skip
 
@@ -241,7 +234,7 @@ def _federation(options: Options) -> Federation:
 def _table(result: Result) -> Table:
     row = result.trace.last()
     table = Table(title=result.message, show_header=False)
-    for name, value in (
+    for cells in (
         ("objective", "not evaluated" if result.privacy else f"{row['objective']:.12g}"),
         ("rounds", f"{result.epoch}"),
         ("gradients", f"{row['gradients']:,.0f}"),
@@ -252,15 +245,7 @@ def _table(result: Result) -> Table:
         ("nonzeros", f"{np.count_nonzero(result.x)} of {result.x.size}"),
         ("digest of the model", result.digest[:16]),
     ):
-        table.add_row(name, value)
+        table.add_row(*cells)
     if result.privacy is not None:
         table.add_row("privacy", str(result.privacy))
-    return table
-
-
-def _quality(held: Quality) -> Table:
-    """The quality of the final model at each site."""
-    table = Table("site", *held.metrics, title="on held-out rows")
-    for cells in held.cells():
-        table.add_row(*cells)
     return table

@@ -58,12 +58,9 @@ def keys(folder: Path, sites: tuple[str, ...], output: Output) -> None:
     from reshuffle.federated.secure.keys import make_keys
 
     files = make_keys(folder, sites)
-    prints = {name: _fingerprint(folder / f"{name}.pub") for name in sites}
+    public = {name: (folder / f"{name}.pub").read_bytes() for name in sites}
+    prints = {name: hashlib.sha256(key).hexdigest()[:SHOWN] for name, key in public.items()}
     output.line("\n".join(map(str, files)))
     for name, found in prints.items():
         output.line(f"fingerprint of {name}.pub: {found}")
     output.document({"folder": folder, "files": files, "fingerprints": prints})
-
-
-def _fingerprint(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:SHOWN]

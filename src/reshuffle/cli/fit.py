@@ -10,19 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted
+from reshuffle.cli.common import INTERRUPTED, NOT_CONVERGED, Output, counted, shortened
 from reshuffle.cli.fitting import (
     Choices,
     FitTask,
     counting,
     cross_validated,
     data_of,
-    equip,
     estimator,
     task_of,
 )
 from reshuffle.cli.live import LiveLine
-from reshuffle.cli.private_fit import check_public_encoding, with_held_out
+from reshuffle.cli.private import check_public_encoding, with_held_out
 from reshuffle.datasets import Data, Reading
 from reshuffle.errors import InputError, held_warnings
 from reshuffle.estimators.cross_validation import CrossValidated
@@ -36,14 +35,12 @@ from reshuffle.gpu import CudaDevice
 from reshuffle.report import HeldOut, fit_page, held_out_numbers, path_page
 from reshuffle.report.words import data_table, left_out
 
-LONGEST = 80  # A feature's name is shown up to this many characters.
-
 
 def run(
+    *,
     file: str,
     reading: Reading,
     choices: Choices,
-    *,
     cv: bool,
     path: bool,
     out: Path,
@@ -73,15 +70,16 @@ def run(
     held = held_out_numbers(model, task.held_X, task.held_y, task.y, task.held_known)
     if task.known:
         model.shifted_by_ = tuple(task.known)
-    equip(model, data, task.log_target)
+    model.encoding_, names = data.encoding, data.encoding.feature_names
+    if hasattr(data.encoding, "columns"):
+        model.feature_names_in_ = np.array(names, dtype=object)
     out.mkdir(parents=True, exist_ok=True)
     model.save(out / "model.npz", task.X, task.y)
-    target = getattr(data.encoding, "target", "")
     write: Callable[..., str] = path_page if path else fit_page
-    names = [
-        n if len(n) <= LONGEST else n[: LONGEST - 1] + "…" for n in data.encoding.feature_names
-    ]
-    page = write(model, names, held, _about(file, data, task, choices, model, seconds), target)
+    names = list(map(shortened, names))
+    page = write(
+        model, names, held, _about(file, data, task, choices, model, seconds), data.encoding.target
+    )
     write_atomically(out / "report.html", page.encode())
     _say(model, held, names, out, output)
     output.document(_document(model, held, data, out, seconds))
@@ -117,7 +115,7 @@ def _described(file: str, data: Data, task: FitTask, choices: Choices) -> str:
             target += "; to take them for numbers, give --loss squared"
     else:
         target = f"numbers from {task.y.min():.6g} to {task.y.max():.6g}"
-    name = getattr(data.encoding, "target", "") or "target"
+    name = data.encoding.target or "target"
     held = f", {task.held:,} of them held out" if task.held else ""
     rows, used = counted(n, "row", "rows"), counted(features, "feature", "features")
     return f"{file}: {rows}{held}, {used}; {name}: {target}"
@@ -141,7 +139,7 @@ def _about(
         "rows": f"{task.y.size:,} to learn from, {task.held:,} held out",
         **left_out(data.dropped),
         **data_table(data.encoding, data.filled),
-        "target": getattr(data.encoding, "target", "") or "the labels of the file",
+        "target": data.encoding.target or "the labels of the file",
         "loss": loss_words(model.loss_),
         **{o: str(getattr(choices, o)) for o in task.known},
         **({"folds": folds_words(task, choices)} if hasattr(model, "lambda_") else {}),
@@ -177,7 +175,6 @@ def _say(model: Linear, held: HeldOut | None, names: list[str], out: Path, outpu
 def _document(
     model: Linear, held: HeldOut | None, data: Data, out: Path, seconds: float
 ) -> dict[str, Any]:
-    coef = np.atleast_2d(dense(model.coef_))
     found = {
         "model": out / "model.npz",
         "report": out / "report.html",
@@ -186,7 +183,7 @@ def _document(
         "penalty": repr(model.penalty_),
         "rows": model.n_samples_fit_,
         "features": model.n_features_in_,
-        "nonzeros": int(np.count_nonzero(coef)),
+        "nonzeros": int(np.count_nonzero(dense(model.coef_))),
         "objective": model.objective_,
         "converged": model.converged_,
         "stationary": ended(model) == "stationary",

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray, DataMatrix
+from reshuffle.cli.common import counted
 from reshuffle.cli.splitting import Split, check_log_target, split
 from reshuffle.datasets import Data, Reading, load_data
-from reshuffle.datasets.shifts import numbers_of
+from reshuffle.datasets.numbers import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import (
     RRClassifier,
@@ -23,7 +24,6 @@ from reshuffle.estimators import (
 )
 from reshuffle.estimators.base import LinearEstimator
 from reshuffle.estimators.cross_validation import CrossValidated
-from reshuffle.estimators.linear import Linear
 from reshuffle.estimators.loss_names import OF_CLASSES
 from reshuffle.estimators.penalty_names import STRENGTH
 from reshuffle.estimators.summary import dense
@@ -110,14 +110,11 @@ def task_of(data: Data, choices: Choices) -> FitTask:
     rows = rows_of(data.y, data.aside, choices)
     groups = None if rows.groups is None else rows.groups[rows.learn]
     given = {"offset": choices.offset, "exposure": choices.exposure}
-    known = {
-        o: numbers_of(data.aside[column], f"--{o} {column}")
-        for o, column in given.items()
-        if column
-    }
+    known = {o: numbers_of(data.aside[c], f"--{o} {c}") for o, c in given.items() if c}
+    columns = column_groups(data.encoding) if hasattr(data.encoding, "columns") else None
     return FitTask(
         data.X[rows.learn], y[rows.learn], data.X[rows.held], y[rows.held], classes, loss,
-        groups, choices.log_target, _columns(data),
+        groups, choices.log_target, columns,
         {o: v[rows.learn] for o, v in known.items()}, {o: v[rows.held] for o, v in known.items()},
     )  # fmt: skip
 
@@ -139,11 +136,8 @@ def are_classes(y: AnyArray, loss: str | None) -> bool:
         return split_name(loss)[0] in OF_CLASSES
     if y.dtype.kind not in "fiub":
         return True
-    values = np.unique(y[: 10 * CLASSES])
-    if values.size > CLASSES or np.any(values != np.rint(values)):
-        return False
-    values = np.unique(y)
-    return values.size <= CLASSES and bool(np.all(values == np.rint(values)))
+    found = map(np.unique, (y[: 10 * CLASSES], y))  # The first rows often settle it.
+    return all(values.size <= CLASSES and np.all(values == np.rint(values)) for values in found)
 
 
 def _numbers(y: AnyArray, loss: str) -> NDArray[np.float64]:
@@ -153,10 +147,6 @@ def _numbers(y: AnyArray, loss: str) -> NDArray[np.float64]:
             "--loss logistic takes them for classes"
         )
     return y.astype(np.float64)
-
-
-def _columns(data: Data) -> AnyArray | None:
-    return column_groups(data.encoding) if hasattr(data.encoding, "columns") else None
 
 
 def _group_lasso(task: FitTask, choices: Choices, strength: float) -> GroupLasso:
@@ -171,11 +161,11 @@ def _group_lasso(task: FitTask, choices: Choices, strength: float) -> GroupLasso
     return GroupLasso(strength, task.columns)
 
 
-def estimator(task: FitTask, choices: Choices, callbacks: object = None) -> LinearEstimator:
+def estimator(task: FitTask, choices: Choices) -> LinearEstimator:
     """One model at a given strength."""
     l1, l2 = choices.l1, choices.l2
     named = "elasticnet" if l1 and l2 else "l1" if l1 else "l2"
-    options = _shared(task, choices) | {"callbacks": callbacks, "device": choices.device}
+    options = _shared(task, choices) | {"device": choices.device}
     if choices.penalty == "group":
         options["penalty"] = _group_lasso(task, choices, STRENGTH if l1 is None else l1)
     else:
@@ -189,12 +179,16 @@ def cross_validated(task: FitTask, choices: Choices) -> CrossValidated:
         raise InputError("--l1 and --l2 are found by cross-validation here: leave them out")
     penalty: object = choices.penalty or "l1"
     if penalty not in ("l1", "elasticnet", "group"):
-        raise InputError(f"a path goes down from the λ that holds every feature at zero: --penalty l1, elasticnet or group, got {penalty}")  # fmt: skip
+        raise InputError(
+            f"a path goes down from the λ that holds every feature at zero: --penalty l1, elasticnet or group, got {penalty}"
+        )
     if penalty == "group":
         penalty = _group_lasso(task, choices, 1.0)
     if choices.folds > task.y.size:
-        rows = f"{task.y.size} row{'s' if task.y.size > 1 else ''} to learn from"
-        raise InputError(f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}")  # fmt: skip
+        rows = f"{counted(task.y.size, 'row', 'rows')} to learn from"
+        raise InputError(
+            f"--folds {choices.folds} asks for more parts than there are rows: there are {rows}"
+        )
     options = _shared(task, choices) | {
         "penalty": penalty, "l1_ratio": choices.l1_ratio, "lambdas": choices.lambdas,
         "smallest": choices.smallest, "cv": TimeFolds(choices.folds) if choices.time else choices.folds, "rule": choices.rule, "n_jobs": -1,
@@ -224,13 +218,3 @@ def counting(data: Data) -> list[str]:
                 found.append(part.name)
         start += len(part.features)
     return found
-
-
-def equip(model: Linear, data: Data, log_target: bool = False) -> Linear:
-    """Give the model what its file holds besides coefficients: feature names, the reading of rows, the unit of the target."""
-    model.encoding_ = data.encoding
-    if log_target:
-        model.log_target_ = True
-    if hasattr(data.encoding, "columns"):
-        model.feature_names_in_ = np.array(data.encoding.feature_names, dtype=object)
-    return model

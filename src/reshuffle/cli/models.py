@@ -8,19 +8,27 @@ from typing import Any
 
 import click
 
-from reshuffle.cli.common import Output, output_options
+from reshuffle.cli.common import output_options
 from reshuffle.cli.options import (
+    COUNT,
     LOSSES,
+    SHARE,
+    columns,
     file_options,
+    flag,
+    intercept_option,
     model_options,
     out_option,
     path_options,
+    penalty_options,
     reading_and_choices,
+    reading_of,
     rows_options,
-    separator_of,
     table_options,
 )
-from reshuffle.cli.private import Private, privacy_options
+from reshuffle.cli.private import Private, privacy_options, private_solver
+
+FITTED = click.Path(exists=True, dir_okay=False)
 
 
 @click.command()
@@ -31,28 +39,24 @@ from reshuffle.cli.private import Private, privacy_options
     type=click.Choice(["l1", "l2", "elasticnet", "group", "none"]),
     help="group: whole columns are kept or left out, with strength --l1.  [default: by --l1 and --l2; l2]",
 )
-@click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
-@click.option(
-    "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
-)
+@penalty_options
 @rows_options
 @model_options
 @click.option(
     "--solver",
     type=click.Choice(["exact", "proxrr", "proxsgd", "fista"]),
     default="exact",
-    show_default=True,
     help="exact goes to the minimum; the others are the paper's methods and the deterministic reference.",
 )
 @click.option(
     "--device", type=click.Choice(["cuda"]), help="Fit on the graphics card of this computer."
 )
 @privacy_options("sample")
-@click.option("--cv", is_flag=True, help="Find the strength by cross-validation, as `path` does.")
+@flag("--cv", "Find the strength by cross-validation, as `path` does.")
 @path_options
 @out_option("reshuffle-fit")
 @output_options
-def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> None:  # fmt: skip
+def fit(**options: Any) -> int:
     """Fit a model to a table; write it with a report.
 
     FILE is a CSV or Parquet table, LIBSVM text, or a sparse matrix (NPZ), also packed (.gz, .bz2, .xz); "-" is
@@ -70,27 +74,26 @@ def fit(file: str, cv: bool, out: Path, output: Output, **options: object) -> No
       reshuffle fit a9a --privacy sample --clip 1 --epsilon 2 --delta 1e-5 --step 2 --batch-size 500 --epochs 20
     """
     from reshuffle.cli.fit import run
-    from reshuffle.cli.private_fit import private_solver
 
     private = Private.taken(options)
-    reading, choices = reading_and_choices(options)
+    reading, choices, options = reading_and_choices(options)
     if private.level() is not None or private.step or private.batch_size:
-        choices = replace(choices, solver=private_solver(private, reading, choices, cv))
-    code = run(file, reading, choices, cv=cv, path=False, out=out, output=output)
-    click.get_current_context().exit(code)
+        solver = private_solver(private, reading, choices, options["cv"])
+        choices = replace(choices, solver=solver)
+    return run(reading=reading, choices=choices, path=False, **options)
 
 
 @click.command()
 @click.argument("file")
 @table_options
-@click.option("--penalty", type=click.Choice(["l1", "elasticnet", "group"]), default="l1", show_default=True,
+@click.option("--penalty", type=click.Choice(["l1", "elasticnet", "group"]), default="l1",
               help="group: whole columns are kept or left out.")  # fmt: skip
 @rows_options
 @model_options
 @path_options
 @out_option("reshuffle-path")
 @output_options
-def path(file: str, out: Path, output: Output, **options: object) -> None:
+def path(**options: Any) -> int:
     """Choose the strength of the penalty by cross-validation.
 
     Fits many strengths, from no feature to many. Writes the chosen model and a report with the path, drawn by name, and the loss of rows left out. FILE and its
@@ -104,29 +107,19 @@ def path(file: str, out: Path, output: Output, **options: object) -> None:
     """
     from reshuffle.cli.fit import run
 
-    reading, choices = reading_and_choices(options)
-    code = run(file, reading, choices, cv=True, path=True, out=out, output=output)
-    click.get_current_context().exit(code)
+    reading, choices, options = reading_and_choices(options)
+    return run(reading=reading, choices=choices, cv=True, path=True, **options)
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.argument("model", type=FITTED)
 @click.argument("file")
-@click.option("--proba", is_flag=True, help="The probability of each class as well.")
+@flag("--proba", "The probability of each class as well.")
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="File to write.  [default: standard output]"
 )
-@click.option(
-    "--keep",
-    multiple=True,
-    metavar="COLUMN",
-    help="Write this column of FILE in front of the predictions. May be repeated.",
-)
-@click.option(
-    "--score",
-    is_flag=True,
-    help="Score the predictions, if FILE holds the target.",
-)
+@columns("--keep", told="Write this column of FILE in front of the predictions.")
+@flag("--score", "Score the predictions, if FILE holds the target.")
 @click.option("--offset", metavar="COLUMN", help="A column of FILE that is added to the margins.")
 @click.option(
     "--exposure",
@@ -135,18 +128,7 @@ def path(file: str, out: Path, output: Output, **options: object) -> None:
 )
 @file_options
 @output_options
-def predict(
-    model: str,
-    file: str,
-    out: str | None,
-    proba: bool,
-    keep: tuple[str, ...],
-    score: bool,
-    offset: str | None,
-    exposure: str | None,
-    output: Output,
-    **options: Any,
-) -> None:
+def predict(**options: Any) -> None:
     """Predict the rows of a file with a fitted model.
 
     MODEL is what `reshuffle fit`, `path` or `federate` wrote. Columns are found by name, in any order; others, the target among them, are passed over. Rows are read and
@@ -162,19 +144,13 @@ def predict(
       zcat new.csv.gz | reshuffle predict reshuffle-fit/model.npz - | head
     """
     from reshuffle.cli.predict import run
-    from reshuffle.datasets import Reading
 
-    reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
-    shift = {"offset": offset, "exposure": exposure}
-    known = {option: column for option, column in shift.items() if column}
-    run(
-        model, file, out=out, proba=proba, keep=keep, score=score, reading=reading, known=known,
-        output=output,
-    )  # fmt: skip
+    reading, options = reading_of(options)
+    run(reading=reading, **options)
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.argument("model", type=FITTED)
 @click.option(
     "--onnx",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -188,7 +164,7 @@ def predict(
 )
 @file_options
 @output_options
-def export(model: str, onnx: Path, rows: str | None, output: Output, **options: Any) -> None:
+def export(**options: Any) -> None:
     """Write a fitted model as one ONNX graph.
 
     The graph holds the encoder too. It takes the columns of the table, each of shape (rows, 1): numbers, with NaN where one is missing, and texts, with ""
@@ -198,11 +174,10 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     Examples:
       reshuffle export reshuffle-fit/model.npz --onnx model.onnx --rows passengers.csv
     """
-    from reshuffle.cli.export import export as run
-    from reshuffle.datasets import Reading
+    from reshuffle.cli.export import run
 
-    reading = Reading(format=options["format"], separator=separator_of(options["separator"]))
-    run(model, onnx, rows, reading, output)
+    reading, options = reading_of(options)
+    run(reading=reading, **options)
 
 
 @click.command()
@@ -214,7 +189,6 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     multiple=True,
     type=click.Choice(["exact", "proxrr", "proxso", "rr", "proxsgd", "fista"]),
     default=("exact", "proxrr", "proxsgd", "fista"),
-    show_default=True,
     help="May be repeated.",
 )
 @click.option(
@@ -222,51 +196,25 @@ def export(model: str, onnx: Path, rows: str | None, output: Output, **options: 
     type=LOSSES,
     help="The loss of a sample.  [default: logistic for classes, squared for numbers]",
 )
-@click.option("--l1", type=click.FloatRange(min=0.0), help="Strength λ1 of ‖w‖₁.")
-@click.option(
-    "--l2", type=click.FloatRange(min=0.0), help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"
-)
-@click.option("--no-intercept", is_flag=True, help="Fit no constant term.")
-@click.option(
-    "--epochs",
-    type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    help="The most passes of a run.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    help="How many runs of each method.",
-)
+@penalty_options
+@intercept_option
+@click.option("--epochs", type=COUNT, default=50, help="The most passes of a run.")
+@click.option("--seeds", type=COUNT, default=3, help="How many runs of each method.")
 @click.option(
     "--accuracy",
-    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    type=SHARE,
     default=1e-3,
-    show_default=True,
     help="Show what it costs to reduce the initial gap to this share of it.",
 )
 @click.option(
     "--workers",
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=1,
-    show_default=True,
     help="Number of processes; with more than one, seconds are less comparable.",
 )
 @out_option("reshuffle-compare")
 @output_options
-def compare(
-    file: str,
-    names: tuple[str, ...],
-    seeds: int,
-    accuracy: float,
-    workers: int,
-    out: Path,
-    output: Output,
-    **options: object,
-) -> None:
+def compare(**options: Any) -> None:
     """Compare several methods on your own data.
 
     Writes a page with a table and pictures. Finished runs are kept in the folder: more seeds or methods later make only the new ones. FILE and its options are
@@ -280,8 +228,5 @@ def compare(
     """
     from reshuffle.cli.compare import run
 
-    reading, choices = reading_and_choices(options | {"holdout": 0.0})
-    run(
-        file, reading, choices, names=tuple(dict.fromkeys(names)), seeds=seeds, accuracy=accuracy, workers=workers,
-        out=out, output=output,
-    )  # fmt: skip
+    reading, choices, options = reading_and_choices(options | {"holdout": 0.0})
+    run(reading=reading, choices=choices, **options)

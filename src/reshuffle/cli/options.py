@@ -45,6 +45,29 @@ class LossName(TextType):
 
 LOSSES = LossName()
 FORMATS = click.Choice(["csv", "parquet", "libsvm", "npz"])
+ENGINES = click.Choice(["threads", "ray"])
+COUNT = click.IntRange(min=1)
+SEED = click.IntRange(min=0)
+STRENGTH = click.FloatRange(min=0.0)
+POSITIVE = click.FloatRange(min=0.0, min_open=True)
+SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
+
+
+def flag(name: str, told: str) -> Callable[[Command], Command]:
+    """An option without a value."""
+    return click.option(name, is_flag=True, help=told)
+
+
+def columns(*names: str, told: str) -> Callable[[Command], Command]:
+    """An option that names a column, and may be given for several."""
+    return click.option(*names, multiple=True, metavar="COLUMN", help=f"{told} May be repeated.")
+
+
+def out_option(
+    folder: str, told: str = "Folder for model and report."
+) -> Callable[[Command], Command]:
+    """The option ``--out``, a folder."""
+    return click.option("--out", type=Folder(), default=Path(folder), help=told)
 
 
 file_options = together(
@@ -54,56 +77,55 @@ file_options = together(
 table_options = together(
     click.option("--target", "-t", help="The column to predict. For NPZ: a member, or a file of targets."),
     file_options,
-    click.option("--no-header", is_flag=True, help="The first line holds values; columns are c1, c2, …"),
-    click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be repeated."),
-    click.option("--categorical", multiple=True, metavar="COLUMN", help="Take every value of a column as a category. May be repeated."),
+    flag("--no-header", "The first line holds values; columns are c1, c2, …"),
+    columns("--drop", told="Leave a column out."),
+    columns("--categorical", told="Take every value of a column as a category."),
     click.option("--missing", multiple=True, metavar="TEXT", help="A further text that stands for no value, as an empty cell, NA, N/A, NaN, null and ? do. May be repeated."),
-    click.option("--impute", is_flag=True, help="Fill in missing values: the median, or the most frequent category."),
-    click.option("--date", "dates", multiple=True, metavar="COLUMN", help="Take the dates of a column (2024-01-31 or 2024/01/31) as days since 1970-01-01. May be repeated."),
-    click.option("--drop-missing-target", is_flag=True, help="Leave out rows whose target has no value; the report counts them."),
-    click.option("--raw", is_flag=True, help="Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
+    flag("--impute", "Fill in missing values: the median, or the most frequent category."),
+    columns("--date", "dates", told="Take the dates of a column (2024-01-31 or 2024/01/31) as days since 1970-01-01."),
+    flag("--drop-missing-target", "Leave out rows whose target has no value; the report counts them."),
+    flag("--raw", "Leave columns of numbers in their units. By default those of a table are brought to mean 0 and standard deviation 1, so that the penalty treats them alike."),
 )  # fmt: skip
+penalty_options = together(
+    click.option("--l1", type=STRENGTH, help="Strength λ1 of ‖w‖₁."),
+    click.option("--l2", type=STRENGTH, help="Strength λ2 of ‖w‖²/2.  [default: 1e-4]"),
+)
 rows_options = together(
     click.option("--groups", metavar="COLUMN", help="Rows with the same value of this column are held out together. It is no feature."),
     click.option("--time", metavar="COLUMN", help="Hold out the latest rows, and let folds learn from the rows before those they are judged by. It is no feature, unless --date names it too."),
     click.option("--offset", metavar="COLUMN", help="Add the numbers of this column to the margins, as they are. It is no feature."),
     click.option("--exposure", metavar="COLUMN", help="Years under risk and the like, of a loss with a log link: the logarithm of this column is added to the margins. It is no feature."),
-    click.option("--log-target", is_flag=True, help="Fit the logarithm of a positive target; predictions are in its own units again."),
+    flag("--log-target", "Fit the logarithm of a positive target; predictions are in its own units again."),
 )  # fmt: skip
+intercept_option = flag("--no-intercept", "Fit no constant term.")
 model_options = together(
     click.option("--loss", type=LOSSES, help="The loss of a sample; parameters may follow its name: tweedie(1.7).  [default: logistic for classes, squared for numbers]"),
     click.option("--class-weight", type=click.Choice(["balanced"]), help="Give each class the same weight."),
-    click.option("--positive", is_flag=True, help="Let no coefficient be negative."),
-    click.option("--no-intercept", is_flag=True, help="Fit no constant term."),
-    click.option("--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2, show_default=True, help="Share of rows to judge the model by; 0 to learn from all."),
-    click.option("--tol", type=click.FloatRange(min=0.0), default=1e-10, show_default=True, help="Relative accuracy of the objective at which to stop."),
-    click.option("--epochs", type=click.IntRange(min=1), default=1000, show_default=True, help="The most passes over the data."),
-    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws held-out rows, folds and the orders of rows."),
+    flag("--positive", "Let no coefficient be negative."),
+    intercept_option,
+    click.option("--holdout", type=click.FloatRange(0.0, 1.0, max_open=True), default=0.2, help="Share of rows to judge the model by; 0 to learn from all."),
+    click.option("--tol", type=STRENGTH, default=1e-10, help="Relative accuracy of the objective at which to stop."),
+    click.option("--epochs", type=COUNT, default=1000, help="The most passes over the data."),
+    click.option("--seed", type=SEED, default=0, help="Draws held-out rows, folds and the orders of rows."),
 )  # fmt: skip
 path_options = together(
-    click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, show_default=True, help="Share of ℓ1 in the elastic net along a path."),
-    click.option("--lambdas", type=click.IntRange(min=2), default=50, show_default=True, help="How many strengths λ a path has."),
-    click.option("--smallest", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=1e-3, show_default=True, help="The smallest λ of a path, as a share of the largest."),
-    click.option("--folds", type=click.IntRange(min=2), default=5, show_default=True, help="Parts of the rows, drawn by --seed with the same share of each class; see --groups and --time."),
-    click.option("--rule", type=click.Choice(["1se", "min"]), default="1se", show_default=True, help="Take the largest λ within one standard error of the best, or the λ with the lowest held-out loss."),
+    click.option("--l1-ratio", type=click.FloatRange(0.0, 1.0, min_open=True), default=0.5, help="Share of ℓ1 in the elastic net along a path."),
+    click.option("--lambdas", type=click.IntRange(min=2), default=50, help="How many strengths λ a path has."),
+    click.option("--smallest", type=SHARE, default=1e-3, help="The smallest λ of a path, as a share of the largest."),
+    click.option("--folds", type=click.IntRange(min=2), default=5, help="Parts of the rows, drawn by --seed with the same share of each class; see --groups and --time."),
+    click.option("--rule", type=click.Choice(["1se", "min"]), default="1se", help="Take the largest λ within one standard error of the best, or the λ with the lowest held-out loss."),
 )  # fmt: skip
 
 
-def out_option(folder: str) -> Callable[[Command], Command]:
-    """The option ``--out``, a folder."""
-    return click.option(
-        "--out", type=Folder(), default=Path(folder), show_default=True,
-        help="Folder for model and report.",
-    )  # fmt: skip
-
-
-def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices]:
-    """The options about the file and those about the model."""
+def reading_and_choices(options: dict[str, Any]) -> tuple[Reading, Choices, dict[str, Any]]:
+    """The options about the file, those about the model, and the others."""
     from reshuffle.cli.fitting import Choices
 
-    reading, options = reading_of(options)
-    options["intercept"] = not options.pop("no_intercept")
-    return reading, Choices(**options)
+    reading, others = reading_of(options)
+    if "no_intercept" in others:
+        others["intercept"] = not others.pop("no_intercept")
+    of_model = {f.name for f in fields(Choices)} & set(others)
+    return reading, Choices(**{name: others.pop(name) for name in of_model}), others
 
 
 def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
@@ -111,17 +133,18 @@ def reading_of(options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
     from reshuffle.datasets import Reading
     from reshuffle.datasets.chunks import MISSING
 
-    options = dict(options)
-    options["separator"] = separator_of(options["separator"])
-    options["header"] = not options.pop("no_header")
-    options["standardise"] = not options.pop("raw")
-    options["aside"] = tuple(
-        dict.fromkeys(filter(None, map(options.get, ("groups", "time", "offset", "exposure"))))
-    )
-    options["missing"] = (*MISSING, *options.get("missing", ()))
-    of_file = {f.name for f in fields(Reading)}
-    reading = Reading(**{k: v for k, v in options.items() if k in of_file})
-    return reading, {k: v for k, v in options.items() if k not in of_file}
+    aside = map(options.get, ("groups", "time", "offset", "exposure"))
+    others = options | {
+        "separator": separator_of(options["separator"]),
+        "header": not options.get("no_header"),
+        "standardise": not options.get("raw"),
+        "aside": tuple(dict.fromkeys(filter(None, aside))),
+        "missing": (*MISSING, *options.get("missing", ())),
+    }
+    for name in ("no_header", "raw"):
+        others.pop(name, None)
+    of_file = {f.name for f in fields(Reading)} & set(others)
+    return Reading(**{name: others.pop(name) for name in of_file}), others
 
 
 def separator_of(given: str | None) -> str | None:

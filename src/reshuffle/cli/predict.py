@@ -7,20 +7,21 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
 import click
+import numpy as np
 
 from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import Output, as_json
 from reshuffle.cli.scoring import Scores
 from reshuffle.datasets import Reading, stream_parts
-from reshuffle.datasets.reading import Part
-from reshuffle.datasets.shifts import numbers_of
+from reshuffle.datasets.chunks import Values
+from reshuffle.datasets.numbers import numbers_of
 from reshuffle.errors import InputError
 from reshuffle.estimators import load
 from reshuffle.estimators.linear import Linear, for_encoded_rows
@@ -28,21 +29,13 @@ from reshuffle.files import check_apart, replacing
 
 
 def run(
-    model: str,
-    file: str,
-    *,
-    out: str | None,
-    proba: bool,
-    keep: tuple[str, ...],
-    score: bool,
-    reading: Reading,
-    known: Mapping[str, str],
-    output: Output,
-) -> None:
+    *, model: str, file: str, out: str | None, proba: bool, keep: tuple[str, ...], score: bool,
+    offset: str | None, exposure: str | None, reading: Reading, output: Output,
+) -> None:  # fmt: skip
     """Write a prediction for each row of the file, with the columns to keep, and score them if requested."""
-    if out is not None and (
-        not os.path.exists(out) or os.path.isfile(out)
-    ):  # The output is a regular file, not a device.
+    shifts = {"offset": offset, "exposure": exposure}
+    known = {option: column for option, column in shifts.items() if column}
+    if out is not None and not _is_device(out):
         check_apart(out, model, file)
     fitted = load(model)
     encoding = getattr(fitted, "encoding_", None)
@@ -53,12 +46,13 @@ def run(
         )
     if proba and not hasattr(fitted, "predict_proba"):
         raise InputError(f"--proba: a model with loss {fitted.loss!r} has no probabilities")
+    units = {"exposure": "1, so that predictions are for one unit of it", "offset": "0"}
+    for option in getattr(fitted, "shifted_by_", ()):
+        if option not in known:
+            output.note(
+                f"the model was fitted with --{option}; without it here, it is taken for {units[option]}"
+            )
     told: set[str] = set()
-    for option in [name for name in getattr(fitted, "shifted_by_", ()) if name not in known]:
-        unit = "1, so that predictions are for one unit of it" if option == "exposure" else "0"
-        output.note(
-            f"the model was fitted with --{option}; without it here, it is taken for {unit}"
-        )
 
     def note(text: str) -> None:
         subject = text.partition(" holds ")[0]
@@ -83,8 +77,13 @@ def run(
             shift = {
                 o: numbers_of(part.aside[column], f"--{o} {column}") for o, column in known.items()
             }
-            found = _predictions(bare, part.X, proba or score, shift)
-            rows = _rows(part, keep, *found, proba, scores, shift)
+            predicted, probabilities = _predictions(bare, part.X, proba or score, shift)
+            if scores is not None:
+                scores.add(part, predicted, probabilities, shift)
+            columns = [*(_cells(part.aside[name]) for name in keep), predicted.tolist()]
+            if proba and probabilities is not None:
+                columns += probabilities.T.tolist()
+            rows = zip(*columns, strict=True)
             if output.json:
                 lined = (dict(zip([*keep, *header], as_json(row), strict=True)) for row in rows)
                 lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in lined)
@@ -115,30 +114,11 @@ def _predictions(
     return model.predict(X, **shift), None
 
 
-def _rows(
-    part: Part,
-    keep: tuple[str, ...],
-    predicted: AnyArray,
-    probabilities: AnyArray | None,
-    proba: bool,
-    scores: Scores | None,
-    shift: Mapping[str, AnyArray],
-) -> Iterator[list[object]]:
-    if scores is not None:
-        scores.add(part, predicted, probabilities, shift)
-    columns = [_cells(part.aside[name]) for name in keep] + [predicted.tolist()]
-    if proba and probabilities is not None:
-        columns += probabilities.T.tolist()
-    return (list(row) for row in zip(*columns, strict=True))
-
-
-def _cells(values: AnyArray | Sequence[str | None]) -> list[object]:
+def _cells(values: Values) -> list[object]:
     """A column as it was in the file: whole numbers without a decimal point, and empty cells left empty."""
-    given = values.tolist() if not isinstance(values, Sequence) else list(values)
-    return [
-        None if v is None or v != v else int(v) if isinstance(v, float) and v.is_integer() else v
-        for v in given
-    ]
+    cells: list[object] = np.asarray(values, dtype=object).tolist()
+    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in cells)
+    return [None if v != v else v for v in whole]
 
 
 def _say(scores: Scores, output: Output, to_stderr: bool) -> None:
@@ -154,9 +134,14 @@ def _written(out: str | None) -> Iterator[Any]:
     """Standard output, or a file that is written completely or not at all."""
     if out is None:
         yield sys.stdout
-    elif os.path.exists(out) and not os.path.isfile(out):  # It is a pipe or a device.
+    elif _is_device(out):
         with open(out, "w", encoding="utf-8") as device:
             yield device
     else:
         with replacing(out) as file:
             yield codecs.getwriter("utf-8")(file)
+
+
+def _is_device(out: str) -> bool:
+    """Whether this is a pipe or a device."""
+    return os.path.exists(out) and not os.path.isfile(out)

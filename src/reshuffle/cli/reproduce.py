@@ -6,15 +6,11 @@ import time
 from collections.abc import Sequence
 
 import click
-from rich import box
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from reshuffle import experiments
-from reshuffle.cli.common import Output
-from reshuffle.cli.tables import show
-from reshuffle.experiments import PAPER, RECIPES, Numbers, Report, Settings
+from reshuffle.cli.common import Output, grid
+from reshuffle.experiments import PAPER, RECIPES, Report, Settings
 
 TAKEN_BY = {
     "dataset": ("figure1", "figure2"),
@@ -44,11 +40,11 @@ def run(names: Sequence[str], settings: Settings, output: Output) -> None:
             raise click.UsageError(f"--{option} is for {' and '.join(takers)}")
     if settings.seeds is not None and settings.seed_list:
         raise click.UsageError("give --seeds, their number, or --seed-list, not both")
-    console, failed, told = output.console, [], {}
+    failed, told = [], {}
     for name in wanted:
         clock = time.perf_counter()
         report = experiments.run(name, settings)
-        _show(console, report)
+        _show(output, report)
         seconds = time.perf_counter() - clock
         page = settings.out / f"{name}.html"
         output.line(f"{seconds:.1f} s; page: {page}\n")
@@ -66,26 +62,18 @@ def run(names: Sequence[str], settings: Settings, output: Output) -> None:
         raise click.ClickException("a claim does not hold in this run.\n  " + "\n  ".join(failed))
 
 
-def _show(console: Console, report: Report) -> None:
+def _show(output: Output, report: Report) -> None:
+    console = output.console
     console.rule(escape(report.title))
     for name, value in report.configuration.items():
         console.print(f"{name}: {value}", soft_wrap=True, highlight=False, markup=False)
     for numbers in report.tables:
-        show(console, _table(numbers))
+        output.table(grid(numbers.columns, numbers.rows, numbers.title, framed=False))
     for check in report.checks:
         colour = "green" if check.holds else "yellow" if check.known else "bold red"
         why = f" {escape(check.known)}" if check.known and not check.holds else ""
         word = f"[{colour}]{check.verdict}[/{colour}]"
         console.print(f"{word}: {escape(check.claim)} {escape(check.found)}.{why}", soft_wrap=True)
-
-
-def _table(numbers: Numbers) -> Table:
-    table = Table(title=escape(numbers.title), title_justify="left", box=box.SIMPLE_HEAD)
-    for k, column in enumerate(numbers.columns):
-        table.add_column(escape(column), justify="right" if k else "left", no_wrap=k == 0)
-    for row in numbers.rows:
-        table.add_row(*map(escape, row))
-    return table
 
 
 def _document(report: Report) -> dict[str, object]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
 from reshuffle.cli.common import counted
+from reshuffle.datasets.chunks import Values, lacking
 from reshuffle.datasets.columns import number_name
-from reshuffle.datasets.numbers import as_numbers
+from reshuffle.datasets.numbers import spelled
 from reshuffle.datasets.reading import Part
+from reshuffle.datasets.rows_encoding import Encoding
 from reshuffle.errors import InputError
 from reshuffle.estimators.linear import Linear
 from reshuffle.report.held_out import HeldOut, scored, shift_of
@@ -23,16 +24,13 @@ FITTED = "If the model was fitted to some of these rows, it does better on them 
 class Scores:
     """Collects targets and predictions part by part: 16 bytes per row, and its probabilities."""
 
-    def __init__(self, model: Linear, encoding: object) -> None:
-        self.model, self.target = model, str(getattr(encoding, "target", ""))
+    def __init__(self, model: Linear, encoding: Encoding) -> None:
+        self.model, self.target = model, encoding.target
         self.columns = (self.target,) if self.target else ()
-        self.missing = frozenset(getattr(encoding, "missing", ()))
+        self.missing = frozenset(encoding.missing)
         self.unknown = 0
         """Rows without a target, which are predicted and not scored."""
-        self._true: list[AnyArray] = []
-        self._predicted: list[AnyArray] = []
-        self._proba: list[AnyArray] = []
-        self._shifts: list[AnyArray] = []
+        self._found: dict[str, list[AnyArray]] = {}
 
     def add(
         self,
@@ -49,29 +47,25 @@ class Scores:
         else:
             raise InputError("--score needs targets: the file holds nothing but the matrix")
         self.unknown += int(np.count_nonzero(~known))
-        self._true.append(true[known])
-        self._predicted.append(predicted[known])
-        if probabilities is not None:
-            self._proba.append(probabilities[known])
-        shift = shift_of(known_parts)
-        if shift is not None:
-            self._shifts.append(shift[known])
+        arrays = {
+            "y": true, "predicted": predicted, "proba": probabilities, "shift": shift_of(known_parts)
+        }  # fmt: skip
+        for name, array in arrays.items():
+            if array is not None:
+                self._found.setdefault(name, []).append(array[known])
 
-    def _targets(self, values: Any) -> tuple[AnyArray, NDArray[np.bool_]]:
+    def _targets(self, values: Values) -> tuple[AnyArray, NDArray[np.bool_]]:
         """The targets in the form of the model's classes or numbers, and a mask of the rows that have one."""
+        known = ~lacking(values, self.missing)
         if isinstance(values, np.ndarray):
-            return self._as_classes(values), ~np.isnan(values)
-        texts = list(values)
-        known = np.array([not (t is None or t in self.missing) for t in texts], dtype=bool)
+            return self._as_classes(values), known
         if hasattr(self.model, "classes_") and self.model.classes_.dtype.kind not in "iuf":
-            return np.array(["" if t is None else t for t in texts], dtype=object), known
-        given = [text for text, there in zip(texts, known, strict=True) if there]
-        found = as_numbers(given)
-        if found is None:
-            wrong = next(text for text in given if as_numbers([text]) is None)
-            raise InputError(f"--score: column {self.target!r} must hold numbers, got {wrong!r}")
-        numbers = np.full(len(texts), np.nan)
-        numbers[known] = found
+            return np.array(["" if t is None else t for t in values], dtype=object), known
+        numbers, wrong = spelled(values, ~known)
+        if wrong:
+            raise InputError(
+                f"--score: column {self.target!r} must hold numbers, got {values[wrong[0]]!r}"
+            )
         return numbers, known
 
     def _as_classes(self, numbers: AnyArray) -> AnyArray:
@@ -83,20 +77,19 @@ class Scores:
 
     def held(self) -> HeldOut | None:
         """The scores and those of a constant prediction; None if no target is known."""
-        true = np.concatenate(self._true) if self._true else np.empty(0)
-        if not true.size:
+        found = {name: np.concatenate(parts) for name, parts in self._found.items()}
+        if not found or not found["y"].size:
             return None
-        proba = np.concatenate(self._proba) if self._proba else None
         classes = getattr(self.model, "classes_", None)
         if classes is not None:
-            strange = [c for c in dict.fromkeys(true.tolist()) if c not in set(classes.tolist())]
+            known = set(classes.tolist())
+            strange = [c for c in found["y"].tolist() if c not in known]
             if strange:
                 raise InputError(
                     f"--score: the target holds {strange[0]!r}, which is no class of the model; its classes are "
                     f"{', '.join(map(str, classes))}"
                 )
-        shift = np.concatenate(self._shifts) if self._shifts else None
-        return scored(self.model, true, np.concatenate(self._predicted), proba, true, shift)
+        return scored(self.model, proba=found.pop("proba", None), trained_on=found["y"], **found)
 
     def document(self) -> dict[str, object]:
         """The scores as a JSON object, for programs."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reshuffle.errors import InputError
 from reshuffle.federated import Secure, Site, Sites
-from reshuffle.federated.remote_federation import RemoteFederation
 from reshuffle.losses import Loss, Multinomial
 from reshuffle.losses.names import OF_CLASSES, OF_NUMBERS, loss_by_name
-from reshuffle.penalties import ElasticNet, Penalty
+from reshuffle.penalties import ElasticNet
 
 LOSSES: dict[str, type[Loss]] = {**OF_CLASSES, **OF_NUMBERS, "multinomial": Multinomial}
 SETTINGS = {
@@ -26,8 +24,10 @@ WORDS: dict[object, str] = {
     str: "a text", (int, float): "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "a table",
 }  # fmt: skip
 """The names that messages use for kinds of values."""
-TABLES = ("impute", "drop", "columns", "categories", "missing", "offset", "exposure")
-"""Settings for reading tables; ``Sites`` has parameters of the same names."""
+PASSED = (
+    "standardise", "objective", "power_rounds", "impute", "drop", "columns", "categories", "missing", "offset", "exposure",
+)  # fmt: skip
+"""Settings that are parameters of ``Sites``."""
 SITE = dict.fromkeys(("data", "name", "test", "audit", "state", "target", "keys"), str) | {
     "drop": list
 }
@@ -51,29 +51,20 @@ def sites_of(data: str, l1: float, l2: float | None) -> Sites:
         made = loss_by_name(loss, LOSSES)
     except InputError as error:
         raise InputError(f"{data}: {error}") from None
-    common = {
-        "loss": made,
-        "fit_intercept": settings.get("intercept", False),
-        "standardise": settings.get("standardise", False),
-        "objective": settings.get("objective", True),
-        "power_rounds": settings.get("power_rounds", 0),
-        "secure": _secure(data, settings),
-    } | {name: settings[name] for name in TABLES if name in settings}
+    words = {"intercept": "fit_intercept"} | {name: name for name in PASSED}
+    common = {theirs: settings[own] for own, theirs in words.items() if own in settings}
+    common |= {"loss": made, "secure": _secure(data, settings)}
     l1, l2 = settings.get("l1", l1), settings.get("l2", l2)
     if l2 is not None:
         return Sites(sites, penalty=ElasticNet(l1, l2), **common)
-    return Sites(sites, choose_penalty=partial(_asked, l1), **common)
+    # λ2 = L_f/N, for which the sites are asked.
+    return Sites(sites, choose_penalty=lambda f: ElasticNet(l1, f.smoothness.L_f / f.n), **common)
 
 
 def privacy_table(data: str) -> tuple[dict[str, Any] | None, float | None]:
     """The file's table [privacy], if it has one, and its l2."""
     settings, _ = settings_of(data)
     return settings.get("privacy"), settings.get("l2")
-
-
-def _asked(l1: float, gathered: RemoteFederation) -> Penalty:
-    """The given λ1, and λ2 = L_f/N, for which the sites are asked."""
-    return ElasticNet(l1, gathered.smoothness.L_f / gathered.n)
 
 
 def _secure(data: str, settings: dict[str, Any]) -> bool | Secure:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
-from reshuffle.datasets.chunks import MISSING
 from reshuffle.datasets.dates import as_days
-from reshuffle.datasets.numbers import as_numbers
+from reshuffle.datasets.numbers import check_complete, spelled
 from reshuffle.errors import InputError
 from reshuffle.estimators.early_stopping import held_out
 from reshuffle.losses.names import OF_NUMBERS, loss_by_name
@@ -40,7 +39,9 @@ def split(
     """Hold out this share of n rows; ``codes`` are the classes, ``groups`` and ``time`` are names of columns."""
     if groups and time:
         raise InputError("--groups and --time exclude each other: give one of them")
-    named = _groups(aside, groups) if groups else times(aside, time) if time else None
+    named = (
+        _groups(aside[groups], groups) if groups else _times(aside[time], time) if time else None
+    )
     if not share:
         return Split(slice(None), slice(0), named)
     if named is not None:
@@ -83,38 +84,22 @@ def _latest(when: AnyArray, share: float, name: str) -> NDArray[np.bool_]:
     return np.asarray(moment >= first)
 
 
-def _groups(aside: Mapping[str, AnyArray], name: str) -> AnyArray:
-    values = _complete(aside, name, "--groups", "group")
+def _groups(values: AnyArray, name: str) -> AnyArray:
+    check_complete(values, f"--groups {name}", "group")
     return values if values.dtype != object else values.astype(str)
 
 
-def times(aside: Mapping[str, AnyArray], name: str) -> NDArray[np.float64]:
+def _times(values: AnyArray, name: str) -> NDArray[np.float64]:
     """The times of a column: numbers unchanged, dates as days."""
-    values = _complete(aside, name, "--time", "time")
+    told = f"--time {name}"
+    check_complete(values, told, "time")
     if values.dtype != object:
         return values.astype(np.float64)
-    numbers = as_numbers([str(value) for value in values])
-    if numbers is not None:
+    absent = np.zeros(values.size, dtype=bool)
+    numbers, wrong = spelled(values.tolist(), absent)
+    if not wrong:
         return numbers
-    return as_days(values.tolist(), name, "--time", lambda v: False, lambda k: f"row {k + 1:,}")
-
-
-def _complete(aside: Mapping[str, AnyArray], name: str, option: str, what: str) -> AnyArray:
-    """The column of this name; refused if a row has no value."""
-    values = aside[name]
-    lacking = _lacking(values)
-    if lacking.any():
-        raise InputError(
-            f"{option} {name}: {np.count_nonzero(lacking):,} rows have no {what}, the first is row "
-            f"{int(np.argmax(lacking)) + 1:,}; fill the column in, or leave these rows out"
-        )
-    return values
-
-
-def _lacking(values: AnyArray) -> NDArray[np.bool_]:
-    if values.dtype != object:
-        return np.asarray(np.isnan(values))
-    return np.array([value is None or value in MISSING for value in values], dtype=bool)
+    return as_days(values.tolist(), told, absent, lambda k: f"row {k + 1:,}")
 
 
 def check_log_target(y: AnyArray, classes: bool, loss: str) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 from reshuffle import datasets, theory
 from reshuffle.arrays import AnyArray
-from reshuffle.cli.common import Output
+from reshuffle.cli.common import Output, grid
 from reshuffle.cli.fitting import are_classes
-from reshuffle.cli.tables import show
 from reshuffle.datasets import Reading
 from reshuffle.datasets.reading import is_table
 from reshuffle.errors import InputError
@@ -51,18 +49,21 @@ def run(
         f"{data}: {problem.n:,} samples, {problem.features:,} features, {loss} loss, "
         f"λ1 = {l1:.4g}, λ2 = {l2:.4g}, ridge = {ridge:.4g}"
     )
-    show(console, _constants(problem, plain, c, radius))
-    show(console, _predictions(found, eps, c))
-    for line in [*_advice(found, eps, c), to_run(found, c)]:
+    output.table(_constants(problem, plain, c, radius))
+    output.table(_predictions(found, eps, c))
+    for line in [*_advice(found, c), to_run(found, c)]:
         output.line(line)
-    about = {"l1": l1, "l2": l2, "ridge": ridge, "loss": loss, "accuracy": eps}
-    constants = {name: value for name, value in vars(c).items() if name != "x_star"}
-    predicted = [vars(row) for row in found]
-    output.document(
-        about
-        | {"constants": constants, "radius": vars(radius), "methods": predicted}
-        | {"to_run": to_run(found, c)}
-    )
+    output.document({
+        "l1": l1,
+        "l2": l2,
+        "ridge": ridge,
+        "loss": loss,
+        "accuracy": eps,
+        "constants": {name: value for name, value in vars(c).items() if name != "x_star"},
+        "radius": vars(radius),
+        "methods": [vars(row) for row in found],
+        "to_run": to_run(found, c),
+    })  # fmt: skip
 
 
 def _data(
@@ -88,21 +89,16 @@ def _data(
 def to_run(found: list[Prediction], c: Constants) -> str:
     """A sentence with the recommended step and number of epochs, and the accuracy proved for them."""
     row = found[0]
-    convex = "f_i" if c.mu_f >= c.mu_psi else "ψ"
     share = row.reached / c.r0
     return (
         f"To run: {row.method}(step={row.step:.4g}, epochs={row.epochs}), from x_0 = 0. Proved, by the theorem for strongly convex "
-        f"{convex}: E‖x - x*‖² ≤ {row.reached:.3g}, which is {100 * share:.2g} % of ‖x_0 - x*‖². The mean is over the "
+        f"{_convex(c)}: E‖x - x*‖² ≤ {row.reached:.3g}, which is {100 * share:.2g} % of ‖x_0 - x*‖². The mean is over the "
         "permutations; a single run may be above it, and nothing is said of P(x)."
     )
 
 
 def _constants(problem: Problem, plain: Problem, c: Constants, radius: RadiusEstimate) -> Table:
     mu = max(c.mu_f, c.mu_psi)
-    table = Table(title="constants", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("")
-    table.add_column("value", justify="right")
-    table.add_column("what it is")
     rows: list[tuple[str, float, str]] = [
         ("L_max", c.L_max, "smoothness of the least smooth f_i"),
         ("L̄", c.L_mean, f"mean of the L_i, which are {c.L_min:.4g} or more"),
@@ -121,37 +117,36 @@ def _constants(problem: Problem, plain: Problem, c: Constants, radius: RadiusEst
         ("r_0", c.r0, "‖x_0 - x*‖² from x_0 = 0"),
         ("λ_max", plain.lambda_max(), "the λ1 from which on x* = 0"),
     ]
-    for name, value, meaning in rows:
-        table.add_row(name, f"{value:.4g}", meaning)
+    told = [(name, f"{value:.4g}", meaning) for name, value, meaning in rows]
     nonzero = int(np.count_nonzero(c.x_star))
-    table.add_row("x* ≠ 0", f"{nonzero:,}", f"nonzero coordinates, of {problem.features:,}")
-    return table
+    told.append(("x* ≠ 0", f"{nonzero:,}", f"nonzero coordinates, of {problem.features:,}"))
+    return grid(("", "value", "what it is"), told, "constants", words=(0, 2), framed=False)
 
 
 def _predictions(found: list[Prediction], eps: float, c: Constants) -> Table:
-    what = "f_i" if c.mu_f >= c.mu_psi else "ψ"
-    title = f"for ε = {eps:.3g}, by the theorems for strongly convex {what}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("method", no_wrap=True)
-    for column in ("step γ", "epochs", "gradients", "prox evals", "reached"):
-        table.add_column(column, justify="right")
-    for row in found:
-        table.add_row(
+    title = f"for ε = {eps:.3g}, by the theorems for strongly convex {_convex(c)}"
+    titles = ("method", "step γ", "epochs", "gradients", "prox evals", "reached")
+    rows = [
+        (
             row.method,
             f"{row.step:.3g}",
-            _count(row.epochs),
-            _count(row.gradients),
-            _count(row.prox_evals),
+            *map(_count, (row.epochs, row.gradients, row.prox_evals)),
             "ε" if row.reached == eps else f"{row.reached / eps:.2g}ε",
         )
-    return table
+        for row in found
+    ]
+    return grid(titles, rows, title, framed=False)
+
+
+def _convex(c: Constants) -> str:
+    return "f_i" if c.mu_f >= c.mu_psi else "ψ"
 
 
 def _count(number: int) -> str:
     return f"{number:,}" if number < 10_000_000 else f"{number:.2e}"
 
 
-def _advice(found: list[Prediction], eps: float, c: Constants) -> list[str]:
+def _advice(found: list[Prediction], c: Constants) -> list[str]:
     few = min(found, key=lambda row: row.gradients)
     rare = min(found, key=lambda row: row.prox_evals)
     lines = [

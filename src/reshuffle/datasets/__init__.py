@@ -1,9 +1,8 @@
 """Data sets to experiment with: a bundled one, the LIBSVM files by name, and synthetic problems."""
 
 from reshuffle.datasets.bundled import breast_cancer, synthetic
-from reshuffle.datasets.catalogue import CATALOGUE, Entry
+from reshuffle.datasets.catalogue import CATALOGUE, Entry, Identity, identity
 from reshuffle.datasets.conversion import Conversion, convert
-from reshuffle.datasets.identity import Identity, identity
 from reshuffle.datasets.libsvm import VARIABLE, cache_folder, fetch, find, load_libsvm
 from reshuffle.datasets.opening import open_shards
 from reshuffle.datasets.reading import load_data, stream, stream_parts

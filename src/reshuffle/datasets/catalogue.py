@@ -1,8 +1,12 @@
-"""The files of LIBSVM's page of binary classification problems that are known by name."""
+"""The files of LIBSVM's page of binary classification problems that are known by name, or by their content."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from reshuffle.datasets.download import digest_of
 
 PAGE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 
@@ -61,3 +65,32 @@ def _entries() -> dict[str, Entry]:
 
 CATALOGUE = _entries()
 """The entries by name, in the order of a listing."""
+
+
+class Identity(NamedTuple):
+    """The identity of a file."""
+
+    name: str | None
+    """The name of the known set with its sha256, or ``None``."""
+    label: str
+    """Its name in messages."""
+
+
+def identity(path: Path) -> Identity:
+    """The set of the catalogue that this file is, by its sha256.
+
+    A file that only bears the name of a set is described by that name and a warning.
+    """
+    digest = digest_of(path)
+    for entry in CATALOGUE.values():
+        if entry.sha256 == digest:
+            return Identity(entry.name, entry.name)
+    stem = path.name.removesuffix(".bz2").removesuffix(".gz")
+    known = CATALOGUE.get(stem)
+    if known is None:
+        beside = ""
+    elif known.sha256 is None:
+        beside = ", whose sha256 is not known"
+    else:
+        beside = f", NOT the set {stem}, which has another sha256"
+    return Identity(None, f"the file {path.name} (sha256 {digest[:12]}…{beside})")

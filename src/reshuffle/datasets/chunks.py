@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 
 ROWS = 1 << 14
@@ -18,6 +19,15 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")
 Texts = Sequence[str | None]
 Values = Texts | NDArray[np.float64]
 """A column: texts, with None for a missing value, or numbers, with NaN for a missing value."""
+
+
+def lacking(
+    values: Sequence[object] | AnyArray, missing: Collection[str] = MISSING
+) -> NDArray[np.bool_]:
+    """The rows of a column that have no value."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return np.isnan(values)
+    return np.array([v is None or v in missing or v != v for v in values], dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
-from reshuffle.datasets.chunks import Chunk, Texts, Values
-from reshuffle.datasets.numbers import as_numbers, is_number
+from reshuffle.datasets.chunks import Chunk, Texts, Values, lacking
+from reshuffle.datasets.numbers import is_number, spelled
 from reshuffle.datasets.unfit import mixed, quoted, refuse_unfit
 from reshuffle.errors import InputError
 
@@ -42,72 +42,48 @@ class Column:
     """Whether the parts hold numbers instead of codes of levels."""
 
     def add(self, values: Values, chunk: Chunk) -> None:
+        absent = lacking(values, self.missing)
+        self.lacking += int(np.count_nonzero(absent))
+        if not self.lacking_at and absent.any():
+            self.lacking_at = chunk.place(int(np.argmax(absent)))
         if isinstance(values, np.ndarray):
             self._become_numbers()
-            self._note_missing(np.isnan(values), chunk)
-            self._refuse_infinite(values, chunk)
+            wrong = np.isinf(values)
+            if wrong.any():
+                place = chunk.place(int(np.argmax(wrong)))
+                raise InputError(f"{place}: column {self.name!r} is infinite")
             self._parts.append(values)
-            return
-        if not self._numbers:
-            self._parts.append(self._codes(values, chunk))
+        elif self._numbers:
+            numbers, odd = spelled(values, absent)
+            self.strangers += len(odd)
+            if odd and self.stranger is None:
+                self.stranger = str(values[odd[0]]), chunk.place(odd[0])
+            self._parts.append(numbers)
+        else:
+            self._parts.append(self._codes(values, absent, chunk))
             if len(self.levels) > LEVELS and not self.forced:
                 self._become_numbers()
-        else:
-            self._parts.append(self._as_numbers(values, chunk))
 
-    def _codes(self, texts: Texts, chunk: Chunk) -> NDArray[np.int32]:
+    def _codes(self, texts: Texts, absent: NDArray[np.bool_], chunk: Chunk) -> NDArray[np.int32]:
         levels, before = self.levels, len(self.levels)
-        here = [None if text in self.missing else text for text in texts]
+        given = zip(texts, absent.tolist(), strict=True)
         codes = np.array(
-            [-1 if t is None else levels.setdefault(t, len(levels)) for t in here], dtype=np.int32
+            [-1 if t is None or gone else levels.setdefault(t, len(levels)) for t, gone in given],
+            dtype=np.int32,
         )
         if len(levels) > before:
-            first = np.unique(codes, return_index=True)
-            fresh = first[1][first[0] >= before]
-            self.seen_at += [chunk.place(int(row)) for row in fresh]
-        self._note_missing(codes < 0, chunk)
+            found, first = np.unique(codes, return_index=True)
+            self.seen_at += [chunk.place(int(row)) for row in first[found >= before]]
         return codes
-
-    def _as_numbers(self, texts: Texts, chunk: Chunk) -> NDArray[np.float64]:
-        absent = np.array([text is None or text in self.missing for text in texts], dtype=bool)
-        self._note_missing(absent, chunk)
-        given = [t for t, gone in zip(texts, absent, strict=True) if not gone and t is not None]
-        found = as_numbers(given)
-        if found is None:
-            wrong = [k for k, text in enumerate(given) if not is_number(text)]
-            self.strangers += len(wrong)
-            row = int(np.flatnonzero(~absent)[wrong[0]])
-            self.stranger = self.stranger or (given[wrong[0]], chunk.place(row))
-            found = np.array([float(t) if is_number(t) else np.nan for t in given])
-        values = np.full(len(texts), np.nan)
-        values[~absent] = found
-        return values
 
     def _become_numbers(self) -> None:
         """Replace the codes by the numbers that their levels spell."""
         if self._numbers:
             return
-        texts = list(self.levels)
-        good = np.array([is_number(text) for text in texts] + [False])
-        values = np.array([float(t) if ok else np.nan for t, ok in zip(texts, good, strict=False)])
-        for k, text in enumerate(texts):
-            if not good[k] and self.stranger is None:
-                self.stranger = text, self.seen_at[k]
-        values = np.append(values, np.nan)  # The value of code -1.
-        self.strangers += sum(int(np.count_nonzero(~good[c] & (c >= 0))) for c in self._parts)
+        self.strangers, self.stranger = self.not_numbers()
+        found = [float(text) if is_number(text) else np.nan for text in self.levels]
+        values = np.array([*found, np.nan])  # The last is the value of code -1.
         self._parts, self._numbers = [values[codes] for codes in self._parts], True
-
-    def _note_missing(self, absent: NDArray[np.bool_], chunk: Chunk) -> None:
-        self.lacking += int(np.count_nonzero(absent))
-        if not self.lacking_at and absent.any():
-            self.lacking_at = chunk.place(int(np.argmax(absent)))
-
-    def _refuse_infinite(self, values: NDArray[np.float64], chunk: Chunk) -> None:
-        wrong = np.isinf(values)
-        if wrong.any():
-            raise InputError(
-                f"{chunk.place(int(np.argmax(wrong)))}: column {self.name!r} is infinite"
-            )
 
     @property
     def rows(self) -> int:
@@ -154,15 +130,16 @@ class Column:
         """The sorted levels, and for each row the number of its level, -1 if its value is missing."""
         if self._numbers:
             values = self.numbers()
-            texts = [number_name(v) for v in np.unique(values[~np.isnan(values)])]
-            places = {text: k for k, text in enumerate(texts)}
-            found = [-1 if np.isnan(v) else places[number_name(v)] for v in values]
-            return texts, np.array(found, dtype=np.int32)
+            known = ~np.isnan(values)
+            found, places = np.unique(values[known], return_inverse=True)
+            codes = np.full(values.size, -1, dtype=np.int32)
+            codes[known] = places
+            return [number_name(value) for value in found], codes
         ordered = sorted(self.levels)
         place = {text: k for k, text in enumerate(ordered)}
         rank = np.array([*(place[text] for text in self.levels), -1], dtype=np.int32)
-        codes = np.concatenate(self._parts) if self._parts else np.empty(0, dtype=np.int32)
-        return ordered, rank[codes]
+        parts = np.concatenate(self._parts) if self._parts else np.empty(0, dtype=np.int32)
+        return ordered, rank[parts]
 
 
 def most_frequent(codes: NDArray[np.int32]) -> int:

@@ -31,7 +31,8 @@ def read_csv(
     first, begins = next(records, ([], 1))
     if not first:
         raise InputError(f"{where} is empty: a table begins with a line of names")
-    names = _names(first, lines, separator, where) if header else _numbered(len(first))
+    numbered = [f"c{k}" for k in range(1, len(first) + 1)]
+    names = _names(first, lines, separator, where) if header else numbered
     check_names(names, where)
     held, places = ([], []) if header else ([first], [begins])
     for record, line in records:
@@ -83,9 +84,8 @@ def _reason(error: csv.Error) -> str:
 
 def _names(record: list[str], lines: _Lines, separator: str, where: str) -> list[str]:
     names = [name.strip() for name in record]
-    if (
-        names[0].lower().startswith("sep=")
-    ):  # A spreadsheet writes this line for itself and does not show it.
+    # A spreadsheet writes this line for itself and does not show it.
+    if names[0].lower().startswith("sep="):
         raise InputError(
             f"{where}: the first line, {lines.shown()}, names the separator and no columns; "
             "take it out, and give --separator"
@@ -102,10 +102,6 @@ def _names(record: list[str], lines: _Lines, separator: str, where: str) -> list
             f"if {other[0]!r} separates the columns, give --separator {other[0]!r}"
         )
     return [name or unnamed(k) for k, name in enumerate(names, 1)]
-
-
-def _numbered(count: int) -> list[str]:
-    return [f"c{k}" for k in range(1, count + 1)]
 
 
 def unnamed(number: int) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import Chunk, Values
+from reshuffle.datasets.chunks import Chunk, Values, lacking
 from reshuffle.errors import InputError, shown
 
 DAY = 86_400.0
 """Seconds of a day."""
 EPOCH = datetime(1970, 1, 1)
-YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)")
+YEAR_FIRST = re.compile(r"^(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?!\d)")
 """Dates that begin with the year but are not written as in ISO 8601; their order is unambiguous."""
 
 
@@ -32,20 +32,15 @@ def days(value: Any) -> float:
     >>> days("1970/01/03"), days("1970.1.3 12:00")
     (2.0, 2.5)
     """
-    moment = datetime.fromisoformat(_iso(value)) if isinstance(value, str) else value
-    if isinstance(moment, date) and not isinstance(moment, datetime):
-        moment = datetime(moment.year, moment.month, moment.day)
+    moment = value
+    if isinstance(value, str):
+        iso = YEAR_FIRST.sub(lambda d: f"{d[1]}-{d[3]:0>2}-{d[4]:0>2}", value)
+        moment = datetime.fromisoformat(iso)
+    elif not isinstance(value, datetime):
+        moment = datetime(value.year, value.month, value.day)
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return float((moment - EPOCH).total_seconds() / DAY)
-
-
-def _iso(text: str) -> str:
-    parts = YEAR_FIRST.match(text)
-    if parts is None:
-        return text
-    year, month, day = parts[1], parts[3].zfill(2), parts[4].zfill(2)
-    return f"{year}-{month}-{day}{text[parts.end() :]}"
 
 
 def readable(text: str) -> bool:
@@ -58,25 +53,19 @@ def readable(text: str) -> bool:
 
 
 def as_days(
-    values: Values,
-    column: str,
-    option: str,
-    absent: Callable[[object], bool],
-    place: Callable[[int], str],
+    values: Values, told: str, absent: NDArray[np.bool_], place: Callable[[int], str]
 ) -> NDArray[np.float64]:
     """A column of dates as numbers of days, with NaN for a missing value; numbers are taken as days."""
     if isinstance(values, np.ndarray):
         return values
     found = np.full(len(values), np.nan)
-    for row, value in enumerate(values):
-        if absent(value):
-            continue
+    for row in np.flatnonzero(~absent).tolist():
         try:
-            found[row] = days(value)
+            found[row] = days(values[row])
         except ValueError:
             raise InputError(
-                f"{place(row)}: {option} {column}: dates are written as 2024-01-31, 2024/01/31 or "
-                f"2024-01-31T12:00, got {shown(value)}"
+                f"{place(row)}: {told}: dates are written as 2024-01-31, 2024/01/31 or "
+                f"2024-01-31T12:00, got {shown(values[row])}"
             ) from None
     return found
 
@@ -85,10 +74,8 @@ def dated(chunk: Chunk, names: tuple[str, ...], missing: frozenset[str]) -> Chun
     """The chunk with these columns as days."""
     if not names or not len(chunk):
         return chunk
-    changed = {
-        name: as_days(
-            chunk.columns[name], name, "--date", lambda v: v is None or v in missing, chunk.place
-        )
-        for name in names
-    }
+    changed: dict[str, Values] = {}
+    for name in names:
+        values = chunk.columns[name]
+        changed[name] = as_days(values, f"--date {name}", lacking(values, missing), chunk.place)
     return Chunk({**chunk.columns, **changed}, chunk.places, chunk.where, chunk.unit)

@@ -22,6 +22,7 @@ from reshuffle.errors import InputError
 from reshuffle.files import write_atomically
 
 PIECE = 1 << 16  # Bytes read between two updates of the progress bar and checks of the time limit.
+ATTEMPTS = 3
 PAUSE = 1.0  # Seconds between the first two attempts; each further pause is twice as long.
 TEMPORARY = (408, 416, 425, 429)  # Status codes after which another attempt may succeed.
 
@@ -57,7 +58,6 @@ def download(
     progress: bool = False,
     timeout: float = 30.0,
     longest: float = 3600.0,
-    attempts: int = 3,
 ) -> None:
     """Put the file at ``url`` into ``target``, and its sha256 into a JSON file beside it.
 
@@ -71,7 +71,7 @@ def download(
         if target.is_file():  # Another process has downloaded it meanwhile.
             return
         with _bar(target.name, progress) as advance:
-            for attempt in range(1, attempts + 1):
+            for attempt in range(1, ATTEMPTS + 1):
                 try:
                     _receive(url, part, sha256 is not None, Bounds(most, timeout, end), advance)
                     break
@@ -79,7 +79,7 @@ def download(
                     _forget(part)
                     raise InputError(f"cannot download {url}: {error}; nothing was kept") from None
                 except (OSError, HTTPException, ValueError) as error:
-                    if attempt == attempts or not _may_pass(error):
+                    if attempt == ATTEMPTS or not _may_pass(error):
                         raise InputError(_failure(url, target, error)) from None
                     time.sleep(PAUSE * 2 ** (attempt - 1))
         digest = digest_of(part)
@@ -91,11 +91,10 @@ def download(
             )
         if sha256 is None:
             _accept(url, part, check, digest)
-        record = {"url": url, "bytes": part.stat().st_size, "sha256": digest}
-        record |= {
-            "first_seen": time.strftime("%Y-%m-%d", time.gmtime()),
-            "pinned": sha256 is not None,
-        }
+        record = {
+            "url": url, "bytes": part.stat().st_size, "sha256": digest,
+            "first_seen": time.strftime("%Y-%m-%d", time.gmtime()), "pinned": sha256 is not None,
+        }  # fmt: skip
         write_atomically(beside(target, ".json"), json.dumps(record, indent=1).encode())
         os.replace(part, target)
         beside(part, ".version").unlink(missing_ok=True)
@@ -152,10 +151,8 @@ def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advan
             Request(url, headers=headers), timeout=bounds.timeout
         )
     except HTTPError as error:
-        if (
-            error.code == 416
-        ):  # The server has no more bytes than we have: the part belongs to another file.
-            _forget(part)
+        if error.code == 416:
+            _forget(part)  # The server has no more bytes than we have: the part is of another file.
         raise
     with response:
         resumed = response.status == 206
@@ -170,9 +167,8 @@ def _receive(url: str, part: Path, checked: bool, bounds: Bounds, advance: Advan
             write_atomically(beside(part, ".version"), _version(response).encode())
         with _opened(part, resumed) as file:
             advance(have, total)
-            while piece := response.read1(
-                PIECE
-            ):  # read1 returns what has arrived, so that the time limit is checked.
+            # read1 returns what has arrived, so that the time limit is checked.
+            while piece := response.read1(PIECE):
                 bounds.check(have + len(piece))
                 file.write(piece)
                 have += len(piece)

@@ -76,22 +76,20 @@ class Category:
     def spelled(self, values: Values) -> Values:
         """Values as the levels are written: a number that is no level becomes the level of the same value, since a
         file may have 3 where another, or one with gaps, has 3.0, and a frame keeps neither."""
+        if isinstance(values, np.ndarray) and np.isinf(values).any():
+            return values  # Column refuses such a value and names its place.
+        given = values.tolist() if isinstance(values, np.ndarray) else values
         exact = set(self.levels)
         same = {float(level): level for level in reversed(self.levels) if is_number(level)}
 
-        def level_of(text: str) -> str:
+        def level_of(value: str | float) -> str:
+            text = value if isinstance(value, str) else number_name(value)
             return text if text in exact or not is_number(text) else same.get(float(text), text)
 
-        if not isinstance(values, np.ndarray):
-            names = {text: level_of(text) for text in set(values) if text is not None}
-            return [None if text is None else names[text] for text in values]
-        if np.isinf(values).any():
-            return values  # Column refuses such a value and names its place.
-        found, codes = np.unique(values[~np.isnan(values)], return_inverse=True)
-        texts = np.full(values.size, None, dtype=object)
-        named = np.array([level_of(number_name(value)) for value in found], dtype=object)
-        texts[~np.isnan(values)] = named[codes]
-        return texts.tolist()
+        known = {
+            value: level_of(value) for value in set(given) if value is not None and value == value
+        }
+        return [known.get(value) for value in given]
 
     def encode(self, column: Column, note: Note) -> NDArray[np.int32]:
         """For each row the number of its level, -1 for an unknown one."""
@@ -206,24 +204,23 @@ class TableEncoding:
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> TableEncoding:
         """The encoding that ``to_json`` wrote; anything else raises ``ValueError``, ``KeyError`` or ``TypeError``."""
-        parts = tuple(_part(dict(column)) for column in about["columns"])
         return cls(
-            parts, str(about["target"]), tuple(map(str, about["missing"])),
+            tuple(map(_part, about["columns"])), str(about["target"]), tuple(map(str, about["missing"])),
             str(about["separator"]), bool(about["header"]),
         )  # fmt: skip
 
 
-def _part(about: dict[str, Any]) -> Part:
+def _part(about: Mapping[str, Any]) -> Part:
+    name, fill = str(about["name"]), about["fill"]
     if "levels" in about:
-        return Category(
-            str(about["name"]), tuple(map(str, about["levels"])),
-            None if about["fill"] is None else str(about["fill"]),
-        )  # fmt: skip
-    numbers = [about[name] for name in ("fill", "centre", "scale")]
-    fill, centre, scale = [None if value is None else float(value) for value in numbers]
-    if centre is None or not scale or not np.isfinite([fill or 0.0, centre, scale]).all():
+        return Category(name, tuple(map(str, about["levels"])), None if fill is None else str(fill))
+    fill, centre, scale = (
+        None if fill is None else float(fill),
+        *map(float, (about["centre"], about["scale"])),
+    )
+    if not scale or not np.isfinite([fill or 0.0, centre, scale]).all():
         raise ValueError("a column is scaled by something that is no number")
-    return Number(str(about["name"]), fill, centre, scale, bool(about.get("date", False)))
+    return Number(name, fill, centre, scale, bool(about.get("date", False)))
 
 
 @np.errstate(under="ignore")  # Values that are tiny beside the largest one may underflow to zero.
@@ -282,6 +279,5 @@ def _sparse(encoded: list[AnyArray], starts: AnyArray, shape: tuple[int, int]) -
         rows.append(here)
         columns.append(np.full(here.size, start) if number else start + values[here])
         data.append(values[here] if number else np.ones(here.size))
-    order = np.lexsort((np.concatenate(columns), np.concatenate(rows)))
-    there = (np.concatenate(rows)[order], np.concatenate(columns)[order])
-    return sp.csr_matrix((np.concatenate(data)[order], there), shape=shape)
+    places = (np.concatenate(rows), np.concatenate(columns))
+    return sp.csr_matrix((np.concatenate(data), places), shape=shape)

@@ -35,7 +35,9 @@ def chunk_of(table: object, wanted: Iterable[str], dates: Iterable[str] = ()) ->
         table = {name: [row.get(name) for row in table] for name in names}
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):
         raise InputError(f"the table must be in memory, got a {type(table).__name__}: collect it")
-    there = [str(name) for name in _names(table)]
+    held: Any = table
+    named = held if isinstance(table, Mapping) else getattr(held, "column_names", None)
+    there = [str(name) for name in (held.columns if named is None else named)]
     check_names(there, WHERE)
     known, days_of = set(there), set(dates)
     columns = {name: _values(table, name, name in days_of) for name in wanted if name in known}
@@ -46,12 +48,6 @@ def chunk_of(table: object, wanted: Iterable[str], dates: Iterable[str] = ()) ->
     rows = next(iter(sizes.values()), 0)
     others: dict[str, Values] = {name: np.empty(0) for name in there if name not in columns}
     return Chunk({**columns, **others}, range(rows), WHERE, "row")
-
-
-def _names(table: Any) -> Iterable[object]:
-    if isinstance(table, Mapping):
-        return list(table)
-    return list(table.column_names if hasattr(table, "column_names") else table.columns)
 
 
 def _values(table: Any, name: str, as_date: bool) -> Values:
@@ -76,12 +72,13 @@ def _values(table: Any, name: str, as_date: bool) -> Values:
         return _days(values)
     if values.dtype.kind in "iuf":
         return values.astype(np.float64)
-    given = values.tolist()
+    given = [None if _absent(v) else v for v in values.tolist()]
     if as_date:
-        return as_days(given, name, "column", _absent, lambda row: f"{WHERE}, row {row}")
-    if values.dtype == object and all(_absent(v) or _is_number(v) for v in given):
-        return np.array([np.nan if _absent(v) else float(v) for v in given])
-    return [None if _absent(v) else str(v).strip() for v in given]
+        absent = np.array([v is None for v in given], dtype=bool)
+        return as_days(given, f"column {name}", absent, lambda row: f"{WHERE}, row {row}")
+    if values.dtype == object and all(v is None or _is_number(v) for v in given):
+        return np.array(given, dtype=np.float64)
+    return [None if v is None else str(v).strip() for v in given]
 
 
 def _has_dates(values: AnyArray) -> bool:

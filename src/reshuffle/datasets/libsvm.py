@@ -62,7 +62,12 @@ def fetch(
     entry = CATALOGUE.get(os.fspath(name))
     if found := find(name, folder):
         if found.parent == cache_folder():
-            _check(found, entry.sha256 if entry else None)
+            expected = (entry and entry.sha256) or recorded(found)
+            if expected and digest_of(found) != expected:
+                raise InputError(
+                    f"{found} does not have the sha256 {expected} that it should have; delete it, and it is "
+                    "downloaded again"
+                )
         return found
     if entry is None:
         raise InputError(_missing(str(name), folder))
@@ -112,14 +117,17 @@ def _candidates(name: Location, folder: Location | None) -> Iterator[Path]:
     given, entry = Path(name), CATALOGUE.get(os.fspath(name))
     if not given.name:
         return
-    named = os.environ.get(VARIABLE)
-    places = [Path(place) for place in (folder, named, cache_folder()) if place]
     if entry is None:
         yield from _packed(given)
     elif _is_file(given) and entry.sha256 is not None and digest_of(given) == entry.sha256:
         yield given
-    for place in places:
+    for place in _places(folder):
         yield from _packed(place / given)
+
+
+def _places(folder: Location | None) -> list[Path]:
+    """The folders in which a name is looked for."""
+    return [Path(place) for place in (folder, os.environ.get(VARIABLE), cache_folder()) if place]
 
 
 def _packed(path: Path) -> Iterator[Path]:
@@ -146,20 +154,10 @@ def _check_entry(path: Path, entry: Entry) -> None:
         )
 
 
-def _check(path: Path, known: str | None) -> None:
-    expected = known or recorded(path)
-    if expected is not None and digest_of(path) != expected:
-        raise InputError(
-            f"{path} does not have the sha256 {expected} that it should have; delete it, and it is "
-            "downloaded again"
-        )
-
-
 def _missing(name: str, folder: Location | None) -> str:
-    named = os.environ.get(VARIABLE)
-    places = [str(place) for place in (folder, named, cache_folder()) if place]
-    unset = "" if named else f" ({VARIABLE} names no folder)"
+    places = ", ".join(map(str, _places(folder)))
+    unset = "" if os.environ.get(VARIABLE) else f" ({VARIABLE} names no folder)"
     return (
-        f"no data file {name!r} here or in {', '.join(places)}{unset}, and no set of that name to "
+        f"no data file {name!r} here or in {places}{unset}, and no set of that name to "
         f"download; `reshuffle datasets` lists those there are"
     )

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reshuffle.datasets.chunks import ROWS, Chunk, Values, check_names
+from reshuffle.datasets.source import damage
 from reshuffle.errors import InputError, extra
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ def read_parquet(
     with extra("tables", "pyarrow", f"{where} is a Parquet file, which"):
         import pyarrow
         from pyarrow import dataset, parquet
-    try:
+    errors = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
+    with damage(f"{where} is not a Parquet file, or is damaged", *errors):
         source = pyarrow.PythonFile(_seekable(file), mode="r")
         stored = parquet.ParquetFile(source)
         names = list(stored.schema_arrow.names)
@@ -55,20 +58,28 @@ def read_parquet(
             }
             yield Chunk(columns, places, where, "row")
             first += batch.num_rows
-        if (
-            first - 1 != stored.metadata.num_rows
-        ):  # pyarrow stops at the end of the shortest column.
+        said, found = stored.metadata.num_rows, first - 1
+        if found != said:  # pyarrow stops at the end of the shortest column.
             raise InputError(
-                f"{where} is damaged: it says that it has {stored.metadata.num_rows:,} rows, and has {first - 1:,}"
+                f"{where} is damaged: it says that it has {said:,} rows, and has {found:,}"
             )
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{where} is not a Parquet file, or is damaged: {error}") from None
 
 
 def _seekable(file: BinaryIO) -> object:
     """A seekable file: Parquet is read from its end, so data from a pipe or a decompressor is held in memory."""
     plain = isinstance(getattr(file, "raw", None), io.FileIO) and file.seekable()
     return file if plain else io.BytesIO(file.read())
+
+
+def as_floats(column: ChunkedArray) -> NDArray[np.float64] | None:
+    """A column of numbers, or of truth values, with NaN for a missing value; None if it holds something else."""
+    from pyarrow import compute, types
+
+    plain = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+    if not any(holds(column.type) for holds in plain):
+        return None
+    numbers = compute.cast(column, "float64", safe=False)
+    return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _values(column: ChunkedArray, name: str, where: str, as_date: bool, as_text: bool) -> Values:
@@ -79,15 +90,14 @@ def _values(column: ChunkedArray, name: str, where: str, as_date: bool, as_text:
         column, kind = column.dictionary_decode(), kind.value_type
     if types.is_boolean(kind):
         return [None if v is None else str(v) for v in column.to_pylist()]
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        numbers = compute.cast(column, "float64", safe=False)
-        return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+    if (numbers := as_floats(column)) is not None:
+        return numbers
     if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
         return [None if v is None else v.strip() for v in column.to_pylist()]
     if as_date and (types.is_date(kind) or types.is_timestamp(kind)):
         moments = compute.cast(column, timestamp("us"), safe=False)
-        counted = compute.cast(compute.cast(moments, "int64"), "float64")
-        return np.array(counted.to_numpy(zero_copy_only=False), dtype=np.float64) / 86_400e6
+        counted = as_floats(compute.cast(moments, "int64"))
+        return np.array(counted) / 86_400e6
     if as_text and types.is_temporal(kind):
         return compute.cast(column, "string").to_pylist()  # type: ignore[no-any-return]
     what = "dates or times" if types.is_temporal(kind) else f"values of type {kind}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
@@ -14,17 +14,17 @@ import scipy.sparse as sp
 from reshuffle.arrays import AnyArray, DataMatrix
 from reshuffle.datasets.catalogue import CATALOGUE
 from reshuffle.datasets.chunks import Chunk, Values, listed, several
-from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import read_csv
 from reshuffle.datasets.encoding import Note, TableEncoding
 from reshuffle.datasets.libsvm import fetch
 from reshuffle.datasets.libsvm_blocks import libsvm_blocks
-from reshuffle.datasets.matrix_file import read_matrix, target_of
+from reshuffle.datasets.npz_file import read_matrix, target_of
 from reshuffle.datasets.opening import open_shards
 from reshuffle.datasets.parquet_file import read_parquet
 from reshuffle.datasets.rows_encoding import Encoding, RowsEncoding
 from reshuffle.datasets.source import STDIN, binary_format, opened, told
 from reshuffle.datasets.table import (
+    Columns,
     Data,
     LearnFrom,
     Reading,
@@ -33,15 +33,17 @@ from reshuffle.datasets.table import (
     read_table,
 )
 from reshuffle.errors import InputError
+from reshuffle.files import Location
 from reshuffle.shards import Block, is_shard_folder
 
 FORMATS = ("csv", "parquet", "libsvm", "npz")
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".npz": "npz"}
+TABLES = ("csv", "parquet")
 PACKED = (".gz", ".bz2", ".xz")
 
 
 def load_data(
-    path: str | os.PathLike[str],
+    path: Location,
     reading: Reading | None = None,
     learn_from: LearnFrom = everything,
 ) -> Data:
@@ -62,65 +64,51 @@ def load_data(
     >>> X.tolist()
     [[1.0, 0.0, 4.0], [0.0, 1.0, 20.0], [1.0, 0.0, 5.0]]
     """
-    reading = _separated(path, reading or Reading())
+    reading = reading or Reading()
     if is_shard_folder(path):
         _refuse_options_of_tables(reading, os.fspath(path), "shards")
         rows, y = open_shards(path)
         return Data(rows, y, RowsEncoding(rows.shape[1]))
     where, default = told(path), "libsvm" if reading.target is None else "csv"
-    with opened(_located(path, reading, default)) as file:
-        form = reading.format or binary_format(file) or _by_name(path, default)
-        if form in ("csv", "parquet"):
+    with _opened(path, reading, default) as (file, form, reading):
+        if form in TABLES:
             return read_table(_chunks(file, where, form, reading), reading, where, learn_from)
         _refuse_options_of_tables(reading, where, form)
         if form == "npz":
             X, others = read_matrix(file, where)
-            return Data(
-                X, target_of(others, reading.target, X.shape[0], where), RowsEncoding(X.shape[1])
-            )
+            y = target_of(others, reading.target, X.shape[0], where)
+            return Data(X, y, RowsEncoding(X.shape[1]))
         return _libsvm(file, where)
 
 
-def form_of(path: str | os.PathLike[str], default: str) -> str:
+def form_of(path: Location, default: str) -> str:
     """The format of a file, by its first bytes or its name."""
-    with opened(path) if os.path.isfile(path) else nullcontext(None) as file:
-        found = None if file is None else binary_format(file)
+    found = None
+    if os.path.isfile(path):
+        with opened(path) as file:
+            found = binary_format(file)
     return found or _by_name(path, default)
 
 
-def is_table(path: str | os.PathLike[str]) -> bool:
+def is_table(path: Location) -> bool:
     """Whether the name of a file says that it is a table of named columns."""
-    return _by_name(path, "") in ("csv", "parquet")
+    return _by_name(path, "") in TABLES
 
 
-def column_names(path: str | os.PathLike[str], reading: Reading) -> list[str]:
+def column_names(path: Location, reading: Reading) -> list[str]:
     """The names of the columns of a CSV or Parquet file, without reading its rows."""
-    reading = _separated(path, reading)
-    with opened(_located(path, reading, "csv")) as file:
-        chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
-        return list(next(chunks).columns)
+    with _opened(path, reading, "csv") as (file, form, reading):
+        return list(next(_chunks(file, told(path), form, reading)).columns)
 
 
-def load_columns(
-    path: str | os.PathLike[str], reading: Reading
-) -> tuple[dict[str, Column], AnyArray, dict[str, AnyArray]]:
-    """The columns of a CSV or Parquet file, its target, and the columns kept ``aside``, before anything is encoded."""
-    reading = _separated(path, reading)
-    with opened(_located(path, reading, "csv")) as file:
-        chunks = _chunks(file, told(path), binary_format(file) or "csv", reading)
-        table = read_columns(chunks, reading, told(path))
-        return table.columns, table.y, table.aside
-
-
-def _separated(path: str | os.PathLike[str], reading: Reading) -> Reading:
-    """The reading with tabs as the separator for a .tsv file, unless another separator is given."""
-    if reading.separator is None and ".tsv" in os.fspath(path).lower():
-        return replace(reading, separator="\t")
-    return reading
+def load_columns(path: Location, reading: Reading) -> Columns:
+    """The columns of a CSV or Parquet file and its target, before anything is encoded."""
+    with _opened(path, reading, "csv") as (file, form, reading):
+        return read_columns(_chunks(file, told(path), form, reading), reading, told(path))
 
 
 def stream(
-    path: str | os.PathLike[str], encoding: Encoding, note: Note, reading: Reading | None = None
+    path: Location, encoding: Encoding, note: Note, reading: Reading | None = None
 ) -> Iterator[Any]:
     """Rows of a file for a model with this encoding, some at a time, in constant memory (NPZ: all at once).
 
@@ -130,7 +118,7 @@ def stream(
 
 
 def stream_parts(
-    path: str | os.PathLike[str], encoding: Encoding, note: Note, reading: Reading | None = None
+    path: Location, encoding: Encoding, note: Note, reading: Reading | None = None
 ) -> Iterator[Part]:
     """As ``stream``, with the columns that ``reading`` keeps ``aside`` and the labels of a LIBSVM file."""
     where, given = told(path), reading or Reading()
@@ -138,10 +126,8 @@ def stream_parts(
         yield from _of_shards(path, encoding)
         return
     table = isinstance(encoding, TableEncoding)
-    default = "csv" if table else "libsvm"
-    with opened(_located(path, given, default)) as file:
-        form = given.format or binary_format(file) or _by_name(path, default)
-        if table != (form in ("csv", "parquet")):
+    with _opened(path, given, "csv" if table else "libsvm") as (file, form, _):
+        if table != (form in TABLES):
             kinds = ("a table", "rows without names (LIBSVM or NPZ)")
             mine, theirs = kinds if table else kinds[::-1]
             raise InputError(
@@ -173,7 +159,7 @@ def stream_parts(
                 yield Part(encoding.rows(_as_written(rows), note, where), {}, rows.targets)
 
 
-def _of_shards(path: str | os.PathLike[str], encoding: Encoding) -> Iterator[Part]:
+def _of_shards(path: Location, encoding: Encoding) -> Iterator[Part]:
     X, y = open_shards(path)
     if isinstance(encoding, TableEncoding) or X.shape[1] != encoding.features:
         raise InputError(
@@ -203,19 +189,32 @@ def _check_aside(chunk: Chunk, wanted: tuple[str, ...]) -> None:
 
 
 def _refuse_options_of_tables(reading: Reading, where: str, form: str) -> None:
-    given = {
+    refuse_for_tables(where, form, {
         "--impute": reading.impute, "--categorical": reading.categorical, "--drop": reading.drop,
         "--date": reading.dates, "--groups, --time, --offset, --exposure and --keep": reading.aside,
         "--drop-missing-target": reading.drop_missing_target,
-    }  # fmt: skip
-    for option, value in given.items():
+    })  # fmt: skip
+
+
+def refuse_for_tables(where: str, form: str, options: Mapping[str, object]) -> None:
+    """Refuse options, if they are given, that a file of this format has no use for."""
+    for option, value in options.items():
         if value:
             raise InputError(f"{option}: this is for tables, and {where} is read as {form}")
 
 
-def _located(
-    path: str | os.PathLike[str], reading: Reading, default: str
-) -> str | os.PathLike[str]:
+@contextmanager
+def _opened(
+    path: Location, reading: Reading, default: str
+) -> Iterator[tuple[BinaryIO, str, Reading]]:
+    """The bytes of a file, its format, and how to read it: what is not given, the first bytes and the name tell."""
+    if reading.separator is None and ".tsv" in os.fspath(path).lower():
+        reading = replace(reading, separator="\t")
+    with opened(_located(path, reading, default)) as file:
+        yield file, reading.format or binary_format(file) or _by_name(path, default), reading
+
+
+def _located(path: Location, reading: Reading, default: str) -> Location:
     """The path of the file; the name of a known LIBSVM data set takes precedence over a file of that name."""
     if str(path) in CATALOGUE and default == "libsvm":
         return fetch(path, progress=True)
@@ -228,7 +227,7 @@ def _located(
     return fetch(path, progress=True)
 
 
-def _by_name(path: str | os.PathLike[str], default: str) -> str:
+def _by_name(path: Location, default: str) -> str:
     name = os.fspath(path).lower()
     for ending in PACKED:
         name = name.removesuffix(ending)

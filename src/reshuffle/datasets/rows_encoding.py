@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import scipy.sparse as sp
 
@@ -14,10 +14,12 @@ from reshuffle.errors import InputError
 
 @dataclass(frozen=True)
 class RowsEncoding:
-    """Rows of ``features`` numbers; column 0 has the index ``first`` in a LIBSVM file."""
+    """Rows of ``features`` numbers; column 0 has the index ``first`` in a LIBSVM file. No column has a name."""
 
     features: int
     first: int = 0
+    target: ClassVar[str] = ""
+    missing: ClassVar[tuple[str, ...]] = ()
 
     @property
     def feature_names(self) -> list[str]:

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, BinaryIO
 
 from reshuffle.errors import InputError
+from reshuffle.files import Location
 
 STDIN = "-"
 PACKED: dict[bytes, Callable[[BinaryIO], Any]] = {
@@ -29,18 +29,29 @@ DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def damage(told: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Errors of these kinds become an ``InputError`` that begins with ``told``; one that is so already stays."""
+    try:
+        yield
+    except (InputError, BrokenPipeError):  # The broken pipe is that of our output.
+        raise
+    except kinds as error:
+        raise InputError(f"{told}: {str(error) or type(error).__name__}") from None
+
+
+@contextmanager
+def opened(path: Location) -> Iterator[BinaryIO]:
     """The bytes of a file, or of standard input if ``path`` is "-", decompressed if necessary.
 
     An error while they are read is raised as an ``InputError``.
     """
-    try:
-        with _raw(path) as raw, unpacked(raw) as plain:
-            yield raw if plain is raw else io.BufferedReader(plain)
-    except BrokenPipeError:  # The broken pipe is that of our output, not of this source.
-        raise
-    except DAMAGE as error:
-        raise InputError(f"cannot read {told(path)}: {error or 'it ends too early'}") from None
+    stdin = str(path) == STDIN
+    with (
+        damage(f"cannot read {told(path)}", *DAMAGE),
+        nullcontext(sys.stdin.buffer) if stdin else open(path, "rb") as raw,
+        unpacked(raw) as plain,
+    ):
+        yield raw if plain is raw else io.BufferedReader(plain)
 
 
 def unpacked(file: BinaryIO) -> AbstractContextManager[Any]:
@@ -49,7 +60,7 @@ def unpacked(file: BinaryIO) -> AbstractContextManager[Any]:
     return unpack(file)
 
 
-def told(path: str | os.PathLike[str]) -> str:
+def told(path: Location) -> str:
     """The name of a source in a message."""
     return "standard input" if str(path) == STDIN else str(path)
 
@@ -63,12 +74,3 @@ def first_bytes(file: BinaryIO, wanted: bytes) -> bool:
     """Whether a file begins with these bytes, which stay in its buffer."""
     peek = getattr(file, "peek", None)
     return peek is not None and bytes(peek(len(wanted))[: len(wanted)]) == wanted
-
-
-@contextmanager
-def _raw(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    if str(path) == STDIN:
-        yield sys.stdin.buffer
-    else:
-        with open(path, "rb") as file:
-            yield file

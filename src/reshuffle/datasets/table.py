@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reshuffle.arrays import AnyArray
-from reshuffle.datasets.chunks import MISSING, Chunk, Values, listed, several
+from reshuffle.datasets.chunks import MISSING, Chunk, Values, lacking, listed, several
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.csv_file import unnamed
 from reshuffle.datasets.dates import dated
@@ -101,22 +101,25 @@ class Columns(NamedTuple):
 def read_columns(chunks: Iterator[Chunk], reading: Reading, where: str) -> Columns:
     """The columns of a table by name, and its target, before anything is encoded."""
     columns: dict[str, Column] = {}
+    missing, wanted = frozenset(reading.missing), reading.target or ""
     aside: dict[str, list[Values]] = {name: [] for name in reading.aside}
     dropped = 0
     for chunk in chunks:
         if not columns:
             columns = _columns(list(chunk.columns), reading, where)
-        if len(chunk):
-            kept = chunk
-            if reading.drop_missing_target:
-                kept = _with_target(chunk, columns[reading.target or ""])
-                dropped += len(chunk) - len(kept)
-            kept = dated(kept, reading.dates, frozenset(reading.missing))
-            for name, column in columns.items():
-                column.add(kept.columns[name], kept)
-            for name, parts in aside.items():
-                parts.append(kept.columns[name])
-    target = columns.pop(reading.target or "")
+        if not len(chunk):
+            continue
+        if reading.drop_missing_target:
+            absent = lacking(chunk.columns[wanted], columns[wanted].missing)
+            if absent.any():
+                dropped += int(np.count_nonzero(absent))
+                chunk = chunk.take(np.flatnonzero(~absent))
+        chunk = dated(chunk, reading.dates, missing)
+        for name, column in columns.items():
+            column.add(chunk.columns[name], chunk)
+        for name, parts in aside.items():
+            parts.append(chunk.columns[name])
+    target = columns.pop(wanted)
     if not target.rows:
         raise InputError(
             f"{where} has no row with a value of the target {target.name!r}"
@@ -127,58 +130,51 @@ def read_columns(chunks: Iterator[Chunk], reading: Reading, where: str) -> Colum
     return Columns(columns, _targets(target), beside, dropped)
 
 
-def _with_target(chunk: Chunk, target: Column) -> Chunk:
-    values = chunk.columns[target.name]
-    if isinstance(values, np.ndarray):
-        kept = np.flatnonzero(~np.isnan(values))
-    else:
-        kept = np.array([k for k, v in enumerate(values) if not (v is None or v in target.missing)])
-    if kept.size == len(chunk):
-        return chunk
-    return chunk.take(kept.astype(np.intp))
-
-
 def _joined(parts: list[Values]) -> AnyArray:
     """A column kept aside: numbers if all chunks hold numbers, otherwise objects."""
-    numbers = [part for part in parts if isinstance(part, np.ndarray)]
-    if len(numbers) == len(parts):
-        return np.concatenate(numbers) if numbers else np.empty(0)
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate([*parts, np.empty(0)])
     return np.array([value for part in parts for value in part], dtype=object)
+
+
+def check_named(
+    names: Sequence[str], where: str, target: str | None, options: Mapping[str, Sequence[str]]
+) -> None:
+    """Check that the target, and what other options name, are among the names of columns."""
+    there = f"its columns are {listed(names)}"
+    for option, name in [(option, name) for option, wanted in options.items() for name in wanted]:
+        if name not in names:
+            raise InputError(
+                f"--{option} must name a column of {where}, got {name!r}{several(name, names)}; {there}"
+            )
+    if target is None:
+        raise InputError(f"--target must name the column of {where} to predict; {there}")
+    if target not in names:
+        raise InputError(f"--target must name a column of {where}, got {target!r}; {there}")
 
 
 def _columns(names: list[str], reading: Reading, where: str) -> dict[str, Column]:
     """The columns to collect, the target among them."""
-    there = f"its columns are {listed(names)}"
-    options = {
+    check_named(names, where, reading.target, {
         "drop": reading.drop,
         "categorical": reading.categorical,
         "date": reading.dates,
         "groups, --time, --offset, --exposure": reading.aside,
-    }
-    for option, wanted in options.items():
-        for name in wanted:
-            if name not in names:
-                raise InputError(
-                    f"--{option} must name a column of {where}, got {name!r}{several(name, names)}; {there}"
-                )
-    if reading.target is None:
-        raise InputError(f"--target must name the column of {where} to predict; {there}")
-    if reading.target not in names or reading.target in reading.drop:
-        raise InputError(f"--target must name a column of {where}, got {reading.target!r}; {there}")
+    })  # fmt: skip
+    if reading.target in reading.drop:
+        raise InputError(
+            f"--target must name a column that stays, and --drop has {reading.target!r}"
+        )
     if reading.target in reading.aside:
         raise InputError(
             f"--groups, --time, --offset and --exposure must name other columns than the target {reading.target!r}"
         )
-    aside = [
-        name for name in reading.aside if name not in reading.dates
-    ]  # A column of dates may be kept aside and be a feature.
+    # A column of dates may be kept aside and be a feature.
+    aside = [name for name in reading.aside if name not in reading.dates]
     kept = [name for name in names if name not in (*reading.drop, *aside)]
     if len(kept) < 2:
-        others = (
-            f", apart from those of --groups, --time, --offset and --exposure ({', '.join(aside)})"
-            if aside
-            else ""
-        )
+        which = "those of --groups, --time, --offset and --exposure"
+        others = f", apart from {which} ({', '.join(aside)})" if aside else ""
         raise InputError(f"{where} has no column beside the target {reading.target!r}{others}")
     nameless = [name for k, name in enumerate(names, 1) if name == unnamed(k) and name in kept]
     if nameless:

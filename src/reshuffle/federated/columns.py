@@ -12,8 +12,8 @@ import numpy as np
 from reshuffle.arrays import AnyArray
 from reshuffle.datasets.columns import Column
 from reshuffle.datasets.encoding import Number, TableEncoding, fill_of
+from reshuffle.datasets.numbers import numbers_of
 from reshuffle.datasets.reading import column_names, load_columns
-from reshuffle.datasets.shifts import numbers_of
 from reshuffle.datasets.table import Reading
 from reshuffle.digests import digest
 from reshuffle.engines import Plain
@@ -189,7 +189,7 @@ def read(
     forced = tuple(n for n in cells.categories if n in kept)
     reading = replace(reading, drop=others, categorical=forced, aside=aside)
     with in_words_of_sites():
-        columns, y, beside = load_columns(path, reading)
+        columns, y, beside, _ = load_columns(path, reading)
     unused = tuple(n for n in (*cells.drop, *cells.categories) if n not in names)
     shifts = {
         name: numbers_of(beside[column], f"{name} = {column!r}")

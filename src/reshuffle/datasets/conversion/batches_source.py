@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from reshuffle.datasets.conversion.source import Source
+from reshuffle.datasets.conversion.source import Conversion
 from reshuffle.datasets.conversion.table_source import BATCH, TableSource
 
 if TYPE_CHECKING:
@@ -27,17 +27,15 @@ class BatchesSource(TableSource):
     Its rows may come in another order when it is read again, so an interrupted conversion begins anew.
     """
 
-    def __init__(
-        self, dataset: RowBatches, number: str, target: str | None, dropped: tuple[str, ...]
-    ) -> None:
+    def __init__(self, dataset: RowBatches, how: Conversion) -> None:
         self.dataset = dataset
-        super().__init__("ray.data.Dataset", "dataset", number, target, dropped, None)
+        super().__init__("ray.data.Dataset", "dataset", how)
 
-    def source(self) -> Source:
-        return Source(
-            self.blocks, dense=True, features=lambda: len(self.names), classes=lambda: tuple(self._codes),
-            names=self.names, about={"name": self.path, "read": uuid.uuid4().hex},
-        )  # fmt: skip
+    def identity(self) -> dict[str, object]:
+        return {"name": self.path, "read": uuid.uuid4().hex}
+
+    def progress(self) -> tuple[int, int]:
+        return 0, 0
 
     def _column_names(self) -> list[str]:
         return list(self.dataset.schema().names)

@@ -8,27 +8,24 @@ from collections.abc import Iterator
 import numpy as np
 
 from reshuffle.arrays import AnyArray
-from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
+from reshuffle.datasets.conversion.source import Conversion, Place, Placed, Source, identity_of
 from reshuffle.datasets.libsvm_blocks import libsvm_blocks
-from reshuffle.datasets.source import DAMAGE, unpacked
+from reshuffle.datasets.source import DAMAGE, damage, unpacked
 from reshuffle.errors import InputError
 from reshuffle.shards import Block
 
 
-class LibsvmSource:
+class LibsvmSource(Source):
     """A file in LIBSVM format, packed or not. The first block decides whether indices begin with 0 or with 1."""
 
-    def __init__(self, path: str, number: str, first_index: int | None) -> None:
-        self.path, self.number, self.first = path, number, first_index
-        self.given = first_index is not None
-        self.width = 0
-        self.size, self._at = os.stat(path).st_size, 0
+    dense = False
 
-    def source(self) -> Source:
-        about = identity_of(self.path, number=self.number, first_index=self.first)
-        return Source(
-            self.blocks, dense=False, progress=self.progress, features=lambda: self.width, about=about
-        )  # fmt: skip
+    def __init__(self, path: str, how: Conversion) -> None:
+        self.path, self.number, self.first = path, how.number, how.first_index
+        self.about = identity_of(path, number=how.number, first_index=how.first_index)
+        self.given = how.first_index is not None
+        self.features = 0
+        self.size, self._at = os.stat(path).st_size, 0
 
     def progress(self) -> tuple[int, int]:
         return self._at, self.size
@@ -38,22 +35,16 @@ class LibsvmSource:
         offset, lines = (place["offset"], place["lines"]) if place else (0, 0)
         if place:
             self.first = place["first"]
-        with open(self.path, "rb") as raw, unpacked(raw) as file:
+        damaged = damage(f"cannot read {self.path}", *DAMAGE)
+        with open(self.path, "rb") as raw, damaged, unpacked(raw) as file:
             if offset:
                 file.seek(offset)
-            try:
-                for rows, at, before in libsvm_blocks(file, self.path, offset=offset, lines=lines):
-                    self._at = raw.tell()
-                    if rows.rows:
-                        block, first = self._from_zero(rows, before)
-                        here = {"offset": at, "lines": before, "first": first}
-                        yield Placed(block, here if file is raw else {})
-            except DAMAGE as error:
-                if isinstance(error, InputError):
-                    raise
-                raise InputError(
-                    f"cannot read {self.path}: {error or 'it ends too early'}"
-                ) from None
+            for rows, at, before in libsvm_blocks(file, self.path, offset=offset, lines=lines):
+                self._at = raw.tell()
+                if rows.rows:
+                    block, first = self._from_zero(rows, before)
+                    here = {"offset": at, "lines": before, "first": first}
+                    yield Placed(block, here if file is raw else {})
 
     def _from_zero(self, rows: Block, lines: int) -> tuple[Block, int]:
         """The rows with columns that are numbered from 0 on, and the index that the file has for the first of them."""
@@ -67,6 +58,6 @@ class LibsvmSource:
                 "--first-index 0 and convert it into an empty folder"
             )
         indices = indices - self.first if self.first else indices
-        self.width = max(self.width, int(indices.max(initial=-1)) + 1)
+        self.features = max(self.features, int(indices.max(initial=-1)) + 1)
         values = rows.values.astype(self.number, copy=False)
         return Block(values, indices, rows.indptr, rows.targets), self.first

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reshuffle.datasets.conversion.source import Place, Placed, Source
+from reshuffle.datasets.conversion.source import Conversion, Place, Placed, Source
 from reshuffle.datasets.opening import open_shards
 from reshuffle.shards import Block
 
@@ -15,23 +15,25 @@ HELD = 64 << 20
 """Bytes of rows that are held while a folder is read."""
 
 
-class ShardSource:
+class ShardSource(Source):
     """The rows of a folder, in their order."""
 
-    def __init__(self, folder: Path, number: str) -> None:
+    def __init__(self, folder: Path, how: Conversion) -> None:
         self.X, _ = open_shards(folder, memory=HELD, with_targets=False)
-        self.number, self._at = number, 0
-
-    def source(self) -> Source:
         manifest = self.X.manifest
-        about = {
-            "name": "shards", "bytes": manifest.bytes, "options": {"number": self.number},
+        self.number, self._at = how.number, 0
+        self.dense, self.features, self.names = self.X.dense, self.X.shape[1], manifest.names
+        self.about = {
+            "name": "shards", "bytes": manifest.bytes, "options": {"number": how.number},
             "check": sum(file.crc32 for shard in manifest.shards for file in shard.files.values()),
         }  # fmt: skip
-        return Source(
-            self.blocks, dense=self.X.dense, progress=lambda: (self._at, len(self.X)),
-            features=lambda: self.X.shape[1], classes=lambda: manifest.classes, names=manifest.names, about=about,
-        )  # fmt: skip
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.X.manifest.classes
+
+    def progress(self) -> tuple[int, int]:
+        return self._at, len(self.X)
 
     def blocks(self, place: Place) -> Iterator[Placed]:
         for k, pieces in enumerate(self.X.shards):
@@ -40,10 +42,7 @@ class ShardSource:
             if rows.dense:
                 yield Placed(Block(rows.values.astype(self.number), None, None, targets), {})
             else:
-                values = (
-                    np.ones(rows.stored, dtype=self.number)
-                    if rows.unit
-                    else rows.values.astype(self.number)
-                )
+                ones = np.ones(rows.stored, dtype=self.number)
+                values = ones if rows.unit else rows.values.astype(self.number)
                 indptr = rows.indptr.astype(np.int64)
                 yield Placed(Block(values, rows.indices, indptr, targets), {})

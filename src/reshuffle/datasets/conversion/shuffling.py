@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from reshuffle.arrays import AnyArray
 from reshuffle.datasets.conversion.source import Placed
-from reshuffle.errors import InputError
+from reshuffle.datasets.source import damage
 from reshuffle.shards import Block
 
 FOLDER = "buckets"
@@ -78,38 +77,27 @@ class Buckets:
             path = self.folder / f"{k:05d}"
             if not path.exists():
                 continue
-            with open(path, "rb") as file:
-                parts = list(self._read(file, path))
-            block = Block.join(parts)
+            wrong = f"{path} is damaged: delete the folder, and convert again"
+            with damage(wrong, OSError, ValueError, EOFError), open(path, "rb") as file:
+                block = Block.join(list(self._read(file)))
             order = np.random.default_rng([self.seed, 1 + k]).permutation(block.rows)
             yield Placed(block.take(order), {})
 
-    # --- a piece of a bucket: two counts, then arrays ------------------------------------------------
+    # --- a piece of a bucket: two arrays of dense rows, four of sparse ones -------------------------
 
     def _write(self, file: BinaryIO, block: Block) -> None:
-        arrays: list[AnyArray] = [
-            np.array([block.rows, block.values.size], dtype=np.int64), block.targets.astype(np.float64),
-        ]  # fmt: skip
+        np.save(file, block.targets.astype(np.float64))
+        np.save(file, block.values.astype(self.number, copy=False))
         if block.indptr is not None and block.indices is not None:
-            arrays += [np.diff(block.indptr).astype(np.uint32), block.indices.astype(np.uint32)]
-        arrays.append(block.values.astype(self.number, copy=False))
-        for array in arrays:
-            file.write(np.ascontiguousarray(array).data)
+            np.save(file, np.diff(block.indptr).astype(np.uint32))
+            np.save(file, block.indices.astype(np.uint32))
 
-    def _read(self, file: BinaryIO, path: Path) -> Iterator[Block]:
-        def take(count: int, kind: DTypeLike) -> AnyArray:
-            found = np.fromfile(file, dtype=kind, count=count)
-            if found.size < count:
-                raise InputError(f"{path} is damaged: delete the folder, and convert again")
-            return found
-
-        while (counts := np.fromfile(file, dtype=np.int64, count=2)).size == 2:
-            rows, stored = map(int, counts)
-            targets = take(rows, np.float64)
+    def _read(self, file: BufferedReader) -> Iterator[Block]:
+        while file.peek(1):
+            targets, values = np.load(file), np.load(file)
             if self.dense:
-                values = take(stored, self.number).reshape(rows, -1)
                 yield Block(values, None, None, targets)
             else:
-                lengths, indices = take(rows, np.uint32), take(stored, np.uint32)
+                lengths, indices = np.load(file), np.load(file)
                 indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-                yield Block(take(stored, self.number), indices, indptr, targets)
+                yield Block(values, indices, indptr, targets)

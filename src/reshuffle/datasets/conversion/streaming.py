@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from reshuffle.datasets.conversion.batches_source import BatchesSource, RowBatches
@@ -12,10 +11,10 @@ from reshuffle.datasets.conversion.libsvm_source import LibsvmSource
 from reshuffle.datasets.conversion.npz_source import NpzSource
 from reshuffle.datasets.conversion.shard_source import ShardSource
 from reshuffle.datasets.conversion.shuffling import FOLDER, Buckets
-from reshuffle.datasets.conversion.source import Placed, Source
+from reshuffle.datasets.conversion.source import Conversion, Placed, Source
 from reshuffle.datasets.conversion.table_source import TableSource
 from reshuffle.datasets.libsvm import fetch
-from reshuffle.datasets.reading import form_of
+from reshuffle.datasets.reading import PACKED, TABLES, form_of, refuse_for_tables
 from reshuffle.errors import FileError, InputError, shown
 from reshuffle.files import Location, check_folder
 from reshuffle.shards import (
@@ -26,51 +25,13 @@ from reshuffle.shards import (
     read_manifest,
     write_manifest,
 )
-from reshuffle.shards.layout import MANIFEST, NUMBERS
+from reshuffle.shards.layout import MANIFEST
 from reshuffle.shards.writer import FULL, rows_of_a_shard
-from reshuffle.validation import check_positive
 
-PACKED = (".gz", ".bz2", ".xz")
 SELDOM = 20
 """The manifest is rewritten whenever the number of shards has grown by 1/SELDOM, so that this stays a small part of the work."""
 Progress = Callable[[str, int, int], None]
 """A function of a word for the stage, the bytes or rows so far, and their total, which is 0 if it is not known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Conversion:
-    """How to convert.
-
-    Parameters
-    ----------
-    format : "libsvm", "csv", "parquet" or "npz"; by default the name of the file decides.
-    target : the column of a table, or the array of an .npz file, to learn.
-    drop : columns of a table to leave out.
-    separator : of a CSV file.
-    number : "float64" or "float32", of the values.
-    first_index : 0 or 1, of a LIBSVM file; by default 1 unless the first lines have an index 0.
-    shard_rows : rows of a shard; by default as many as take about 32 MB.
-    shuffle : put the rows in random order on the way, by a second pass over them.
-    seed : of that order.
-    """
-
-    format: str | None = None
-    target: str | None = None
-    drop: tuple[str, ...] = ()
-    separator: str | None = None
-    number: str = "float64"
-    first_index: int | None = None
-    shard_rows: int | None = None
-    shuffle: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.number not in NUMBERS:
-            raise InputError(f"number must be one of {', '.join(NUMBERS)}, got {self.number!r}")
-        if self.first_index not in (None, 0, 1):
-            raise InputError(f"first_index must be 0 or 1, got {self.first_index!r}")
-        if self.shard_rows is not None:
-            check_positive("shard_rows", self.shard_rows, integer=True)
 
 
 def convert(
@@ -116,21 +77,20 @@ class _Run:
         if not self.how.shuffle:
             place = {} if manifest is None else manifest.source["place"]
             return self._write(manifest, self.source.blocks(place), "converting")
-        size = int(str(self.identity.get("bytes", 0)))
-        packed = str(self.identity.get("name", "")).endswith(PACKED)
-        count = Buckets.needed(size, packed)
-        count = self._dealt(count) if manifest is None else int(manifest.source["buckets"])
-        buckets = self._buckets(count)
+        if manifest is None:
+            packed = str(self.identity.get("name", "")).endswith(PACKED)
+            count = Buckets.needed(int(str(self.identity.get("bytes", 0))), packed)
+        else:
+            count = int(manifest.source["buckets"])
+        buckets = Buckets(self.folder, count, self.source.dense, self.how.number, self.how.seed)
+        if manifest is None:
+            self._deal(buckets)
         done = self._write(manifest, buckets.blocks(), "shuffling", buckets=count)
         buckets.remove()
         return done
 
-    def _buckets(self, count: int) -> Buckets:
-        return Buckets(self.folder, count, self.source.dense, self.how.number, self.how.seed)
-
-    def _dealt(self, count: int) -> int:
+    def _deal(self, buckets: Buckets) -> None:
         """The first pass: deal rows into buckets. If it was interrupted, it begins anew."""
-        buckets = self._buckets(count)
         try:
             buckets.begin()
             for _ in buckets.deal(self.source.blocks({})):
@@ -144,50 +104,44 @@ class _Run:
                 "room and run the same command again",
                 error.errno,
             ) from None
-        return count
 
     def _write(
         self, manifest: Manifest | None, blocks: Iterator[Placed], what: str, **source: object
     ) -> Manifest:
-        writer = None if manifest is None else ShardWriter(self.folder, manifest)
-        skip = 0 if manifest is None else int(manifest.source["skip"])
-        start = 0 if manifest is None else manifest.rows - skip
+        writer, skip, start, noted = None, 0, 0, 0
+        if manifest is not None:
+            writer = ShardWriter(self.folder, manifest)
+            skip, noted = (int(manifest.source.get(name, 0)) for name in ("skip", "features"))
+            start = manifest.rows - skip
         for block, place in blocks:
             if writer is None:
                 writer = ShardWriter(self.folder, self._first(block, source))
             dropped = min(skip, block.rows)
             written = writer.append(block.part(dropped, block.rows) if dropped else block)
             begin, start, skip = start, start + block.rows, skip - dropped
-            if (
-                written
-                and len(writer.manifest.shards) % max(len(writer.manifest.shards) // SELDOM, 1) == 0
-            ):
+            shards = len(writer.manifest.shards)
+            if written and shards % max(shards // SELDOM, 1) == 0:
                 here = place if not self.how.shuffle else {}
                 used = writer.manifest.rows - (begin if here else 0)
-                features = max(self.source.features(), writer.manifest.features)
+                features = max(self.source.features, writer.manifest.features)
                 writer.note(features=features, place=here, skip=used)
-            self.progress(what, *self._done(writer, what))
+            done = (writer.manifest.rows, 0) if self.how.shuffle else self.source.progress()
+            self.progress(what, *done)
         if writer is None:
             raise InputError(f"{self.identity['name']} holds no row")
-        features = max(self.source.features(), writer.manifest.features, self._noted(manifest))
+        features = max(self.source.features, writer.manifest.features, noted)
         if not features:
             raise InputError(f"{self.identity['name']} has labels and no features")
-        classes = self.source.classes() or tuple(writer.manifest.classes)
+        classes = self.source.classes or tuple(writer.manifest.classes)
         return writer.finish(features=features, classes=classes, names=self.source.names)
-
-    def _done(self, writer: ShardWriter, what: str) -> tuple[int, int]:
-        return self.source.progress() if what == "converting" else (writer.manifest.rows, 0)
-
-    def _noted(self, manifest: Manifest | None) -> int:
-        return 0 if manifest is None else int(manifest.source.get("features", 0))
 
     def _first(self, block: Block, source: dict[str, object]) -> Manifest:
         """The manifest of a folder in which there is no shard yet."""
         rows = self.how.shard_rows or rows_of_a_shard(block)
         about = {"identity": self.identity, "place": {}, "skip": 0} | source
         manifest = Manifest(
-            "dense" if self.source.dense else "csr", self.how.number, self.source.features(), rows,
-            classes=self.source.classes(), names=self.source.names, source=about,
+            "dense" if self.source.dense else "csr", self.how.number, self.source.features, rows,
+            classes=self.source.classes, names=self.source.names, source=about,
         )  # fmt: skip
         write_manifest(self.folder, manifest)
         return manifest
@@ -197,7 +151,7 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
     if not isinstance(data, (str, os.PathLike)):
         return _batches(data, how)
     if is_shard_folder(data):
-        return ShardSource(Path(data), how.number).source()
+        return ShardSource(Path(data), how)
     path = os.fspath(data)
     form = how.format or form_of(
         path, "csv" if how.target and not path.endswith(".npz") else "libsvm"
@@ -206,17 +160,14 @@ def _source(data: Location | RowBatches, how: Conversion) -> Source:
         path = os.fspath(fetch(path, progress=False))
     elif not os.path.isfile(path):
         raise InputError(f"there is no file {path!r}")
-    tables = {"--drop": how.drop, "--separator": how.separator}
-    for option, value in tables.items():
-        if value and form not in ("csv", "parquet"):
-            raise InputError(f"{option}: this is for tables, and {path} is read as {form}")
-    if form in ("csv", "parquet"):
-        return TableSource(path, form, how.number, how.target, how.drop, how.separator).source()
+    if form in TABLES:
+        return TableSource(path, form, how)
+    refuse_for_tables(path, form, {"--drop": how.drop, "--separator": how.separator})
     if form == "npz":
-        return NpzSource(path, how.number, how.target).source()
+        return NpzSource(path, how)
     if how.target:
         raise InputError(f"--target: {path} is read as LIBSVM text, whose labels are the target")
-    return LibsvmSource(path, how.number, how.first_index).source()
+    return LibsvmSource(path, how)
 
 
 def _batches(data: RowBatches, how: Conversion) -> Source:
@@ -233,7 +184,7 @@ def _batches(data: RowBatches, how: Conversion) -> Source:
             "shuffle: a dataset of unknown size is not dealt into buckets; convert it first, and then the folder into "
             "another one with shuffle=True"
         )
-    return BatchesSource(data, how.number, how.target, how.drop).source()
+    return BatchesSource(data, how)
 
 
 def _earlier(folder: Path, identity: dict[str, object], how: Conversion) -> Manifest | None:
@@ -241,22 +192,15 @@ def _earlier(folder: Path, identity: dict[str, object], how: Conversion) -> Mani
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not is_shard_folder(folder):
-        others = [
-            name
-            for name in os.listdir(folder)
-            if name != FOLDER and not name.startswith(f".{MANIFEST}")
-        ]
-        if others:
-            raise InputError(
-                f"{folder} must be empty or hold an unfinished conversion; it holds {others[0]!r}"
-            )
+        for name in os.listdir(folder):
+            if name != FOLDER and not name.startswith(f".{MANIFEST}"):
+                raise InputError(
+                    f"{folder} must be empty or hold an unfinished conversion; it holds {name!r}"
+                )
         return None
     manifest = read_manifest(folder)
-    same = manifest.source.get("identity") == identity and how.shard_rows in (
-        None,
-        manifest.shard_rows,
-    )
-    if not same:
+    rows = how.shard_rows or manifest.shard_rows
+    if manifest.source.get("identity") != identity or rows != manifest.shard_rows:
         state = "a conversion" if manifest.complete else "an unfinished conversion"
         raise InputError(
             f"{folder} holds {state} of another file, of one that has changed since, or with other options: give an "

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.datasets.chunks import check_names, listed
-from reshuffle.datasets.conversion.source import Place, Placed, Source, identity_of
+from reshuffle.datasets.chunks import check_names
+from reshuffle.datasets.conversion.source import Conversion, Place, Placed, Source, identity_of
+from reshuffle.datasets.parquet_file import as_floats
+from reshuffle.datasets.table import check_named
 from reshuffle.datasets.unfit import quoted
 from reshuffle.errors import InputError
 from reshuffle.shards import Block
@@ -19,6 +21,7 @@ from reshuffle.shards import Block
 if TYPE_CHECKING:
     from pyarrow import Array as ArrowArray
     from pyarrow import NativeFile, RecordBatch, Schema
+    from pyarrow.csv import CSVStreamingReader
 
 BATCH = 1 << 16
 """Rows of a batch of a Parquet file."""
@@ -28,45 +31,39 @@ MOST_CLASSES = 1000
 """The most different texts of a target: more are names, not classes."""
 
 
-class TableSource:
+class TableSource(Source):
     """A table whose columns are numbers, except a target that may be classes."""
 
-    def __init__(
-        self, path: str, kind: str, number: str, target: str | None, dropped: tuple[str, ...], separator: str | None
-    ) -> None:  # fmt: skip
+    dense = True
+
+    def __init__(self, path: str, kind: str, how: Conversion) -> None:
         try:
             import pyarrow  # noqa: F401 -- asked for here, before any work
         except ImportError:
             raise InputError(
                 f'{path}: tables are converted by pyarrow: pip install "reshuffle[tables]"'
             ) from None
-        self.path, self.kind, self.number, self.dropped = path, kind, number, dropped
-        self.separator = separator or ("\t" if ".tsv" in path.lower() else ",")
+        self.path, self.kind, self.how = path, kind, how
+        self.separator = how.separator or ("\t" if ".tsv" in path.lower() else ",")
         self._raw = None
         self._codes: dict[str, int] = {}
         names = self._column_names()
         check_names(names, path)
-        if target is None or target not in names:
-            raise InputError(
-                f"--target must name the column to learn, of {listed(names)}"
-                + ("" if target is None else f"; got {target!r}")
-            )
-        for name in dropped:
-            if name not in names:
-                raise InputError(f"--drop must name a column of {listed(names)}, got {name!r}")
-        self.target = target
-        self.names = tuple(n for n in names if n != target and n not in dropped)
+        check_named(names, path, how.target, {"drop": how.drop})
+        self.target = str(how.target)
+        self.names = tuple(n for n in names if n != self.target and n not in how.drop)
         if not self.names:
             raise InputError(f"{path} has no column besides the target")
+        self.features, self.about = len(self.names), self.identity()
 
-    def source(self) -> Source:
-        about = identity_of(
-            self.path, number=self.number, target=self.target, dropped=list(self.dropped), separator=self.separator
+    def identity(self) -> dict[str, object]:
+        return identity_of(
+            self.path, number=self.how.number, target=self.target, dropped=list(self.how.drop), separator=self.separator
         )  # fmt: skip
-        return Source(
-            self.blocks, dense=True, progress=self.progress, features=lambda: len(self.names),
-            classes=lambda: tuple(self._codes), names=self.names, about=about,
-        )  # fmt: skip
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self._codes)
 
     def progress(self) -> tuple[int, int]:
         raw = self._raw
@@ -104,22 +101,30 @@ class TableSource:
 
     def _schema(self) -> Schema:
         import pyarrow
-        from pyarrow import csv, parquet
+        from pyarrow import parquet
 
         try:
             if self.kind == "parquet":
                 return parquet.read_schema(self.path)
-            read = csv.ReadOptions(block_size=TEXT)
-            parse = csv.ParseOptions(delimiter=self.separator)
-            with csv.open_csv(self._opened(), read_options=read, parse_options=parse) as stream:
+            with self._csv() as stream:
                 return stream.schema
         except (pyarrow.ArrowException, OSError) as error:
             text = str(error).split("\n")[0]
             raise InputError(f"{self.path} cannot be read as {self.kind}: {text}") from None
 
+    def _csv(self, **kinds: Any) -> CSVStreamingReader:
+        from pyarrow import csv
+
+        return csv.open_csv(
+            self._opened(),
+            read_options=csv.ReadOptions(block_size=TEXT),
+            parse_options=csv.ParseOptions(delimiter=self.separator),
+            convert_options=csv.ConvertOptions(**kinds),
+        )
+
     def _batches(self) -> Iterator[RecordBatch]:
         import pyarrow
-        from pyarrow import csv, dataset
+        from pyarrow import dataset
 
         wanted = [*self.names, self.target]
         if self.kind == "parquet":
@@ -131,38 +136,23 @@ class TableSource:
         kinds = dict.fromkeys(self.names, pyarrow.float64())
         text = pyarrow.types.is_string(schema.field(self.target).type)
         kinds[self.target] = pyarrow.string() if text else pyarrow.float64()
-        convert = csv.ConvertOptions(column_types=kinds, include_columns=wanted)
-        read = csv.ReadOptions(block_size=TEXT)
-        parse = csv.ParseOptions(delimiter=self.separator)
-        with csv.open_csv(
-            self._opened(), read_options=read, convert_options=convert, parse_options=parse
-        ) as stream:
+        with self._csv(column_types=kinds, include_columns=wanted) as stream:
             yield from stream
 
     def _block(self, batch: RecordBatch, first: int) -> Block:
-        values = np.empty((batch.num_rows, len(self.names)), dtype=self.number)
+        values = np.empty((batch.num_rows, len(self.names)), dtype=self.how.number)
         for j, name in enumerate(self.names):
             values[:, j] = self._numbers(batch.column(j), name, first)
         column = batch.column(len(self.names))
         return Block(values, None, None, self._targets(column, first))
 
     def _numbers(self, column: ArrowArray, name: str, first: int) -> NDArray[np.float64]:
-        from pyarrow import compute, types
-
-        kind = column.type
-        if not (
-            types.is_integer(kind)
-            or types.is_floating(kind)
-            or types.is_decimal(kind)
-            or types.is_boolean(kind)
-        ):
+        found = as_floats(column)
+        if found is None:
             raise InputError(
-                f"{self.path}: column {name!r} holds values of type {kind}; convert takes numbers: leave it out with --drop "
-                f"{quoted(name)}, or turn it into numbers first"
+                f"{self.path}: column {name!r} holds values of type {column.type}; convert takes numbers: leave it out with "
+                f"--drop {quoted(name)}, or turn it into numbers first"
             )
-        found = np.asarray(
-            compute.cast(column, "float64", safe=False).to_numpy(zero_copy_only=False)
-        )
         bad = ~np.isfinite(found)
         if bad.any():
             row = first + int(np.argmax(bad))
