@@ -24,7 +24,8 @@ import reshuffle as rs
 from reshuffle.gpu.clients import settings_of_clients
 from reshuffle.gpu.cuda import options_of
 from reshuffle.gpu.output_placing import settings_of_outputs
-from reshuffle.gpu.placing import RowKind, kernels_of
+from reshuffle.gpu.pass_layout import RowKind
+from reshuffle.gpu.placing import kernels_of
 from reshuffle.gpu.source import kernel_source
 from reshuffle.losses.squared import SquaredOutputs
 
@@ -120,7 +121,8 @@ def outputs() -> Iterator[Case]:
         for value, column in product((ONES, F32, F64), (U16, U32, None)):
             if not (value == ONES and column is None):
                 start = None if column is None else next(starts)
-                yield "outputs", settings_of_outputs(value, column, start, loss, next(biases))
+                kind = RowKind(value, column, start, 1000)
+                yield "outputs", settings_of_outputs(kind, loss, next(biases))
 
 
 def cases() -> list[Case]:

@@ -26,12 +26,14 @@ from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
+from reshuffle.gpu.samples import Terms
 from reshuffle.losses import Logistic, Loss, check_loss
 from reshuffle.objective import Objective, check_penalty
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
 from reshuffle.penalties.forms import Form
 from reshuffle.problem import CLEAR, Problem
+from reshuffle.rows import Rows
 
 SamplesOnDevice = DeviceSamples | StreamedSamples | DeviceOutputs
 
@@ -95,13 +97,8 @@ class DeviceProblem(Objective):
             weights = weights * (n / float(weights.sum()))
         if offset is not None:
             offsets = check_device_vector(where, "offset", offset, n)
-        bias = bool(fit_intercept)
-        samples: SamplesOnDevice
-        if outputs:
-            samples = outputs_on_device(where, rows, targets, weights, loss, d, bias, (outputs,))
-        else:
-            samples = samples_on_device(where, rows, targets, weights, offsets, loss, d, bias)
-        self._take(samples, penalty, float(ridge))
+        terms = Terms(targets, weights, offsets, loss, d, bool(fit_intercept))
+        self._take(_placed(where, rows, terms, outputs), penalty, float(ridge))
 
     def _take(self, samples: SamplesOnDevice, penalty: Penalty | None, ridge: float) -> None:
         self.datafit: SamplesOnDevice = samples
@@ -113,29 +110,20 @@ class DeviceProblem(Objective):
     def of(cls, problem: Problem, device: Device) -> Self:
         """A problem on the device, from one in memory, whose rows are copied, or on disk: these rows are copied in every pass unless they all fit on the device."""
         fit, made = problem.datafit, cls.__new__(cls)
-        others = fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
+        terms = Terms(fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias)
         samples: SamplesOnDevice
-        if fit.outputs:
-            samples = outputs_on_device(
-                device, fit.quick, fit.targets, fit.weights, fit.loss, fit.features, fit.bias, fit.outputs
-            )  # fmt: skip
-        elif fit.on_disk:
-            samples = samples_of_shards(device, on_disk(fit).rows, *others)
+        if fit.on_disk and not fit.outputs:
+            samples = samples_of_shards(device, on_disk(fit).rows, terms)
         else:
-            samples = samples_on_device(device, fit.quick, *others)
+            samples = _placed(device, fit.quick, terms, *fit.outputs)
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
-    def with_samples(
-        self, samples: SamplesOnDevice, penalty: Penalty | None = None, ridge: float | None = None
-    ) -> Self:
-        """The problem with other samples, and with the same or another penalty and ridge."""
+    def with_samples(self, samples: SamplesOnDevice, penalty: Penalty | None = None) -> Self:
+        """The problem with other samples, and with the same or another penalty."""
         made = type(self).__new__(type(self))
-        made._take(
-            samples,
-            self.penalty if penalty is None else penalty,
-            self.ridge if ridge is None else ridge,
-        )
+        own = self.penalty if penalty is None else penalty
+        made._take(samples, own, self.ridge)
         return made
 
     def with_penalty(self, penalty: Penalty) -> Self:
@@ -187,9 +175,8 @@ class DeviceProblem(Objective):
         """L̄; see ``Problem``."""
         c = float(self.datafit.loss.curvature)
         squares = float(self.datafit.column_squares.sum()) + self.fit_intercept
-        return (
-            c if c < np.inf else 1.0
-        ) * squares + self.ridge or 1.0  # for rows of zeros any number will do
+        whole = (c if c < np.inf else 1.0) * squares + self.ridge
+        return whole or 1.0  # for rows of zeros any number will do
 
     @property
     def can_recede(self) -> bool:  # type: ignore[override]
@@ -217,3 +204,10 @@ class DeviceProblem(Objective):
             "penalty": digest(self.penalty),
             "ridge": digest(self.ridge),
         }
+
+
+def _placed(device: Device, rows: Rows, terms: Terms, outputs: int = 0) -> SamplesOnDevice:
+    """The samples on the device, for a loss of several outputs or of one."""
+    if outputs:
+        return outputs_on_device(device, rows, terms, outputs)
+    return samples_on_device(device, rows, terms)

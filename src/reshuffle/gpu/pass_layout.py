@@ -1,4 +1,4 @@
-"""Chooses the threads and blocks of a pass over all rows of one problem on a device."""
+"""The types of the rows of one problem on a device, and the threads and blocks of passes over them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reshuffle.gpu.device import RESERVED, Device
+from reshuffle.gpu.arrays import DeviceRows
+from reshuffle.gpu.clients import NUMBERS
+from reshuffle.gpu.device import RESERVED, Device, Launch
 
 THREADS = 128
 """Threads of a block that takes tiles of rows."""
@@ -28,6 +30,58 @@ PACKED = 16
 """Bytes that a thread copies or reads at a time."""
 ROOMY = 1.25
 """A tile has memory for this many times the entries of a tile with rows of mean length."""
+MANY = 4000
+"""Passes are those of ``WideSamples`` beyond this many features. Up to it, x and the sums fit into the memory of a block, for two blocks on a
+processor of an H200, and a Hessian of all features fits into memory."""
+RESIDENT_APART = 8
+"""Blocks of 128 threads that a processor works on at a time in those passes: each thread then has 64 of its 65,536 registers."""
+
+
+class RowKind(NamedTuple):
+    """The types of rows that kernels are compiled for. Dense rows have neither column indices nor starts; rows of ones have type bool."""
+
+    value: np.dtype[np.generic]
+    column: np.dtype[np.generic] | None
+    start: np.dtype[np.generic] | None
+    features: int
+
+    @classmethod
+    def of(cls, rows: DeviceRows, features: int) -> RowKind:
+        values, columns, starts = (None if a is None else np.dtype(a.dtype) for a in rows)
+        return cls(np.dtype(np.bool_) if values is None else values, columns, starts, features)
+
+    @property
+    def unit(self) -> bool:
+        return self.value == np.bool_
+
+    @property
+    def dense(self) -> bool:
+        return self.column is None
+
+    @property
+    def wide(self) -> bool:
+        """Whether the memory of a block is too small for the columns (``WideSamples``)."""
+        return self.features > MANY
+
+    @property
+    def whole(self) -> bool:
+        """Whether a block takes whole rows, whose entries its threads share: a pass then adds up no integers."""
+        return self.dense and NARROW < self.features <= MANY
+
+    @property
+    def needs_scales(self) -> bool:
+        """Whether the sums of a pass are made of integers, so that the size of entries matters."""
+        return not (self.wide or self.whole or self.unit)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of kernels that read the rows."""
+        return {
+            "VALUE": "bool" if self.unit else NUMBERS[self.value.name],
+            "COLUMN": "std::uint32_t" if self.column is None else f"std::{self.column.name}_t",
+            "START": "std::uint64_t" if self.start is None else f"std::{self.start.name}_t",
+            "DENSE": str(int(self.dense)),
+        }
 
 
 class PassLayout(NamedTuple):
@@ -39,27 +93,47 @@ class PassLayout(NamedTuple):
     memory: int
     settings: dict[str, str]
 
-    def blocks(self, device: Device, n: int) -> int:
+    def launch(self, device: Device, n: int) -> Launch:
+        """A pass over n rows."""
         rows = int(self.settings.get("HEIGHT", self.threads))
-        return max(1, min(device.processors * self.resident, -(-n // rows)))
+        blocks = max(1, min(device.processors * self.resident, -(-n // rows)))
+        return Launch(blocks, self.threads, self.memory)
+
+
+def over(
+    device: Device, count: int, *, warps: bool = False, most: int = 64, memory: int = 0
+) -> Launch:
+    """A launch with one thread, or one warp, for each of ``count`` pieces of work.
+
+    There are at most ``most`` blocks for each processor, with ``memory`` bytes for each of their threads.
+    """
+    threads = threads_of(device)
+    needed = -(-count * (max(device.lanes) if warps else 1) // threads)
+    return Launch(max(1, min(most * device.processors, needed)), threads, memory * threads)
+
+
+def threads_of(device: Device) -> int:
+    """Threads of a block; one where kernels run on the processor."""
+    return THREADS if max(device.lanes) > 1 else 1
 
 
 def pass_layout(
-    device: Device, value: np.dtype[np.generic], column: int, dense: bool, features: int, mean: float, longest: int, aligned: bool,
-    scaled: bool,
-) -> PassLayout:  # fmt: skip
-    """The layout for rows of this mean and largest length; ``column`` is the number of bytes of a column index, 0 for dense rows."""
-    if dense and features > NARROW:
-        return _wide(device, value.itemsize, features, aligned)
-    warp = max(device.lanes)
-    threads = THREADS if warp > 1 else 1
-    lanes = warp if mean >= LONG else 1
+    device: Device, kind: RowKind, mean: float, longest: int, aligned: bool, scaled: bool
+) -> PassLayout:
+    """The layout for rows of this mean and largest length; ``aligned`` rows begin at multiples of 16 bytes."""
+    features, item = kind.features, kind.value.itemsize
+    if kind.wide:
+        return _apart(device, mean)
+    if kind.whole:
+        return _whole(device, item, features, aligned)
+    threads, column = threads_of(device), 0 if kind.column is None else kind.column.itemsize
+    lanes = max(device.lanes) if mean >= LONG else 1
     even = -(-features // 2) * 2
     memory = 8 * even * (3 + scaled) + 8 * (-(-threads // 2) * 2)
-    each = (0 if value == np.bool_ else value.itemsize) + column
+    each = (0 if kind.unit else item) + column
     most = device.processor_memory // RESIDENT - RESERVED
     fitting = (min(most, device.block_memory) - memory) // max(each, 1) - 2 * PACKED
-    short = bool(column) and longest <= KEPT
+    short = not kind.dense and longest <= KEPT
     wanted = (
         threads * longest if short else int(ROOMY * threads * mean)
     ) // PACKED * PACKED + PACKED
@@ -67,11 +141,21 @@ def pass_layout(
     memory += (capacity + PACKED) * each if capacity else 0
     resident = max(1, min(RESIDENT, device.processor_memory // (memory + RESERVED)))
     kept = longest if capacity and short else 0
-    settings = {"WIDE": "0", "LANES": str(lanes), "CAPACITY": str(capacity), "HELD": str(kept)}
-    return PassLayout(threads, resident, memory, settings)
+    return PassLayout(threads, resident, memory, _tiles(lanes, capacity, kept))
 
 
-def _wide(device: Device, item: int, features: int, aligned: bool) -> PassLayout:
+def _tiles(lanes: int, capacity: int = 0, kept: int = 0) -> dict[str, str]:
+    return {"WIDE": "0", "LANES": str(lanes), "CAPACITY": str(capacity), "HELD": str(kept)}
+
+
+def _apart(device: Device, mean: float) -> PassLayout:
+    """Passes with sums of columns made apart: a block needs memory for its own sums alone."""
+    threads, lanes = threads_of(device), device.lanes[-1 if mean >= LONG else 0]
+    return PassLayout(threads, RESIDENT_APART, 8 * threads, {"APART": "1", **_tiles(lanes)})
+
+
+def _whole(device: Device, item: int, features: int, aligned: bool) -> PassLayout:
+    """Dense rows, each kept by a whole block."""
     warp = max(device.lanes)
     threads = warp
     while threads * HELD < features and warp > 1:

@@ -8,7 +8,7 @@ import numpy as np
 
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError
-from reshuffle.gpu.wide_samples import MANY
+from reshuffle.gpu.pass_layout import MANY
 from reshuffle.penalties import ability
 from reshuffle.penalties.abilities import as_able
 from reshuffle.penalties.forms import Form

@@ -15,7 +15,7 @@ import numpy as np
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError
 from reshuffle.gpu import DeviceOutputs
-from reshuffle.gpu.wide_samples import MANY
+from reshuffle.gpu.pass_layout import MANY
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.problem import Problem
