@@ -1,4 +1,4 @@
-"""Many clients' samples on a device: the visits of a round, and the sum of the clients' changes."""
+"""The samples of many clients on a device, and what the kernels of a round need besides."""
 
 from __future__ import annotations
 
@@ -13,17 +13,12 @@ from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.checks import check_first, check_index, check_sparse
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
 from reshuffle.gpu.source import LOSSES
-from reshuffle.gpu.stream import jumps, stream_state
 from reshuffle.losses import Loss
 from reshuffle.losses.native import built_in
 from reshuffle.rows import Rows
 
 NUMBERS = {"float64": "double", "float32": "float"}
 """The numbers that models can be made of, and their names in C++."""
-PLACES = 1 << 16
-"""Places of samples have 16 bits while they are shuffled in shared memory."""
-SHUFFLING = 64 * 1024
-"""Bytes of shared memory of a block that shuffles: three blocks of this size fit on a processor at a time."""
 WARP = 32
 
 
@@ -80,7 +75,7 @@ def settings_of_clients(
 
 
 class DeviceClients:
-    """Σ_m (x_m - x) over the local passes of very many clients, from the same x.
+    """The samples of very many clients, for rounds of local passes.
 
     Parameters
     ----------
@@ -139,146 +134,40 @@ class DeviceClients:
         )  # fmt: skip
         if not rows.dense:
             check_sparse(columns, starts, n, features)
-        self.longest = features if rows.dense else longest_of(starts)
-        self.targets_on_device = device.put(targets, self.number)
-        self.weights_on_device = device.put(weights, self.number) if len(weights) else None
+        longest = features if rows.dense else longest_of(starts)
+        self.samples = (
+            *self.rows_on_device,
+            device.put(targets, self.number),
+            device.put(weights, self.number) if len(weights) else None,
+        )
+        """Rows, targets and weights, as the kernels take them."""
         self.first_on_device = device.put(first, np.int64)
         self.stride = stride_of(self.width, self.number)
         self.layout, settings = settings_of_clients(
-            device, values=values, start=start, dense=rows.dense, unit=rows.unit, longest=self.longest, width=self.width,
+            device, values=values, start=start, dense=rows.dense, unit=rows.unit, longest=longest, width=self.width,
             number=self.number, bias=bias, ridge=ridge > 0.0, weighted=len(weights) > 0, loss=loss,
         )  # fmt: skip
         self.kernels = device.compile(settings, unit)
         self.unit = unit
-        self._largest = int(np.diff(first).max())
-        self._jumps = device.put(jumps(), np.uint64)
         self.out = device.room(self.width, np.float64)
         self._room: dict[str, DeviceArray] = {}
-
-    # --- visits ----------------------------------------------------------------------------------
-
-    def bounds(self, counts: NDArray[np.int64]) -> DeviceArray:
-        """Where the visits of each client begin and end, on the device."""
-        return self.device.put(np.concatenate([[0], np.cumsum(counts)]), np.int64)
-
-    def in_order(self) -> object:
-        """The visits of every sample in the order of the rows, on the device."""
-        return self.device.put(np.arange(self.first[-1]), np.uint32)
-
-    def drawn(
-        self, order: str, bounds: object, positions: object, total: int, seed: int, *stream: int
-    ) -> object:
-        """The visits of a round, drawn on the device; they equal those drawn on the processor.
-
-        Client c draws from the numbers of the stream that begin at positions[c]. The last number of ``stream`` is that of the round.
-        """
-        visits = self.kept_room("visits", total, np.uint32)
-        name, launch = "draw_visits", self._launch(4 * WARP, 0)
-        if order == "shuffle":
-            largest = self._largest
-            fitting = min(self.device.block_memory, SHUFFLING) // (2 * largest) - 2
-            lanes = max(self.device.lanes)
-            threads = min(4 * lanes, max(fitting // lanes, 0) * lanes)
-            name, launch = "shuffle_global", self._launch(lanes, 0)
-            if threads and largest < PLACES:
-                name, launch = "shuffle_shared", self._launch(threads, 2 * largest * (threads + 2))
-        self.kernels.run(
-            name,
-            launch,
-            self.first_on_device,
-            bounds,
-            positions,
-            np.int64(self.clients),
-            *stream_state(seed, *stream),
-            self._jumps,
-            visits,
-        )
-        # While the kernel works, the state of the next round is found, which takes the processor a tenth of a millisecond.
-        stream_state(seed, *stream[:-1], stream[-1] + 1)
-        return visits
-
-    def _launch(self, threads: int, memory: int) -> Launch:
-        threads = min(threads, 4 * max(self.device.lanes))
-        return Launch(-(-self.clients // threads), threads, memory)
-
-    # --- passes ----------------------------------------------------------------------------------
-
-    def sum_of_changes(
-        self,
-        x: Array,
-        step: float,
-        visits: object,
-        bounds: object,
-        averages: object,
-        batch: int = 1,
-        chosen: NDArray[np.int64] | None = None,
-    ) -> Array:
-        """Σ_m (x_m - x) over the chosen clients, or over all."""
-        given = np.ascontiguousarray(x, dtype=np.float64)
-        self.start_passes(
-            self.device.put(given, self.number), step, visits, bounds, averages, batch, chosen
-        )
-        found: Array = self.device.get(self.out)
-        return found[: self.width]
-
-    def start_passes(
-        self,
-        x: object,
-        step: float,
-        visits: object,
-        bounds: object,
-        averages: object,
-        batch: int = 1,
-        chosen: NDArray[np.int64] | None = None,
-    ) -> DeviceArray:
-        """Start ``sum_of_changes`` for an x on the device; returns the array on the device that will hold the sum."""
-        count = self.clients if chosen is None else len(chosen)
-        at, device, real = self.layout, self.device, self.number.type
-        blocks, models, sums = self.room_for(count)
-        groups = blocks * at.groups
-        coefs = self.kept_room("coefs", groups * batch, self.number) if batch > 1 else None
-        self.kernels.run(
-            "local_passes",
-            Launch(blocks, at.threads, at.memory),
-            *self.rows_on_device,
-            self.targets_on_device,
-            self.weights_on_device,
-            visits,
-            bounds,
-            averages,
-            None if chosen is None else device.put(chosen, np.int64),
-            np.int64(count),
-            x,
-            np.int32(self.features),
-            np.int32(batch),
-            np.uint32(0),
-            real(step),
-            real(self.ridge),
-            models,
-            coefs,
-            sums,
-        )
-        return self.add_blocks(sums, blocks)
 
     def add_blocks(self, sums: object, blocks: int) -> DeviceArray:
         """Start the sum of the blocks' sums; returns the array on the device that will hold it."""
         self.kernels.run(
-            "sum_of_blocks",
-            Launch(-(-self.width // WARP), min(WARP, max(self.device.lanes))),
-            sums,
-            np.int64(blocks),
-            np.int32(self.width),
-            self.out,
-        )
+            "sum_of_blocks", Launch(-(-self.width // WARP), min(WARP, max(self.device.lanes))),
+            sums, np.int64(blocks), np.int32(self.width), self.out,
+        )  # fmt: skip
         return self.out
 
-    def room_for(self, count: int) -> tuple[int, DeviceArray | None, DeviceArray]:
-        """The number of blocks for ``count`` clients, memory for models that do not fit into shared memory, and memory for the blocks' sums."""
+    def room_for(self, count: int) -> tuple[Launch, DeviceArray | None, DeviceArray]:
+        """The launch for ``count`` clients, memory for models that do not fit into shared memory, and memory for the blocks' sums."""
         at, device = self.layout, self.device
         blocks = max(1, min(device.processors * at.resident, -(-count // at.groups)))
         size = blocks * at.groups * self.stride
         models = None if at.shared else self.kept_room("models", size, self.number)
-        return blocks, models, self.kept_room("sums", blocks * self.stride, self.number)
+        launch = Launch(blocks, at.threads, at.memory)
+        return launch, models, self.kept_room("sums", blocks * self.stride, self.number)
 
     def kept_room(self, name: str, size: int, dtype: object) -> DeviceArray:
         """An array on the device that is kept for the next round."""
