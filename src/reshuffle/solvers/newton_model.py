@@ -49,6 +49,14 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return loose
 
 
+def is_quadratic(form: Form) -> bool:
+    """Whether ψ is Σ_j (l2_j/2)x_j²."""
+    each = form.one_by_one
+    if each is None or each.l1.any():
+        return False
+    return bool(np.all(each.low == -np.inf) and np.all(each.high == np.inf))
+
+
 def within(form: Form, x: Array) -> Array:
     """x clipped to the bounds of the penalty, if it has any."""
     each = form.one_by_one

@@ -23,12 +23,11 @@ from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.randomness import generator
-from reshuffle.solvers.exact.device_damping import eased, raised
-from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
+from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep, eased, raised
 from reshuffle.solvers.exact.device_search import Searched, searched
 from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
-from reshuffle.solvers.newton_model import descend
+from reshuffle.solvers.newton_model import descend, is_quadratic
 
 FEWEST, MOST = 100, 400
 """The fewest and the most rows of a first Hessian for each column: a step then leaves 1/100 to 1/400 of P(x) - P*."""
@@ -218,14 +217,8 @@ class DeviceNewton:
         if not self.compiled or form is None:
             u = model_minimiser(problem, Expansion(x, np.empty(0), at.gradient, at.value, H))
             return u, self._promised(x, u, at.gradient, H), 1
-        each = form.one_by_one
-        if (
-            each is not None
-            and not each.l1.any()
-            and np.all(each.low == -np.inf)
-            and np.all(each.high == np.inf)
-        ):
-            solution = self._solved(x.reshape(-1), at.gradient.reshape(-1), H, each.l2)
+        if is_quadratic(form):
+            solution = self._solved(x.reshape(-1), at.gradient.reshape(-1), H, form.l2)
             if solution is not None:
                 u = solution.reshape(x.shape)
                 return u, self._promised(x, u, at.gradient, H), 1

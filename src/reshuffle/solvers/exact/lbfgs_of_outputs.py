@@ -7,23 +7,16 @@ in the metric of one block for each output (``quasi_newton``), computed from a s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.device_problem import DeviceProblem
-from reshuffle.errors import InputError
 from reshuffle.gpu import DeviceOutputs
-from reshuffle.gpu.pass_layout import MANY
 from reshuffle.objective import Array
-from reshuffle.penalties import ability
-from reshuffle.problem import Problem
 from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.device_newton import SMALL, DeviceNewton, key_of
-from reshuffle.solvers.exact.device_ways import is_ridge
 from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
-from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.exact.quasi_newton import QuasiNewton, squares_of
 from reshuffle.solvers.method import Epoch, State
 from reshuffle.solvers.second_order import Linearisation
@@ -109,26 +102,3 @@ class OutputsByLBFGS(NewtonOnDevice):
 
     def columns(self, state: State) -> dict[str, float]:
         return {}
-
-
-def check_output_steps(problem: Problem | DeviceProblem) -> None:
-    """Refuse penalties that the solver of models does not support with several outputs, and too many coordinates for Newton's model."""
-    known = all(ability(problem.penalty, name) is not None for name in ABILITIES)
-    if not known or problem.form_with_ridge is None:
-        raise InputError(
-            f"penalty {problem.penalty!r} is not supported on a device with a loss of several outputs: leave out device"
-        )
-    if has_many_coordinates(problem) and not is_ridge(problem.form_with_ridge):
-        raise InputError(
-            f"on a device a loss of several outputs may have at most {MANY} coordinates (features times outputs) unless the penalty is a "
-            f"ridge alone, because Newton's model is minimised on the processor; got {_size(problem)} with {problem.penalty!r}: leave out device"
-        )
-
-
-def _size(problem: Problem | DeviceProblem) -> int:
-    return problem.features * prod(problem.datafit.outputs)
-
-
-def has_many_coordinates(problem: Problem | DeviceProblem) -> bool:
-    """Whether Newton's model would be too large."""
-    return _size(problem) > MANY

@@ -14,10 +14,10 @@ from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu.wide_samples import wide
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
+from reshuffle.solvers.exact.device_checks import way_on_device
 from reshuffle.solvers.exact.device_newton import key_of
 from reshuffle.solvers.exact.device_second_order import DeviceSecondOrder
-from reshuffle.solvers.exact.device_ways import way_on_device
-from reshuffle.solvers.exact.lbfgs_of_outputs import OutputsByLBFGS, has_many_coordinates
+from reshuffle.solvers.exact.lbfgs_of_outputs import OutputsByLBFGS
 from reshuffle.solvers.exact.newton_on_device import (
     GROWS,
     SMALLEST,
@@ -108,9 +108,6 @@ def descent_on(problem: DeviceProblem) -> QuasiNewton:
 
 def method_on_device(solver: ExactProxRR, problem: DeviceProblem) -> Method:
     """The method for a problem on a device."""
-    if problem.datafit.outputs:
-        many = has_many_coordinates(problem)
-        return OutputsByLBFGS(solver, problem) if many else NewtonOnDevice(solver, problem)
-    if way_on_device(problem) == "lbfgs":
-        return LBFGSOnDevice(solver, problem)
-    return NewtonOnDevice(solver, problem)
+    if way_on_device(problem) != "lbfgs":
+        return NewtonOnDevice(solver, problem)
+    return (OutputsByLBFGS if problem.datafit.outputs else LBFGSOnDevice)(solver, problem)

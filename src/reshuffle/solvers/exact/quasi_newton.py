@@ -22,6 +22,7 @@ from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_steps import form_of
+from reshuffle.solvers.newton_model import is_quadratic
 from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 ITERATIONS = 50
@@ -60,11 +61,7 @@ class Descended(NamedTuple):
 
 def is_smooth(problem: Problem) -> bool:
     """Whether ψ is (l2/2)‖·‖² in every coordinate, and the loss has second derivatives."""
-    form = form_of(problem).one_by_one
-    if problem.datafit.loss.second is None or form is None:
-        return False
-    free = np.all(form.l1 == 0.0) and np.all(form.low == -np.inf) and np.all(form.high == np.inf)
-    return bool(free)
+    return problem.datafit.loss.second is not None and is_quadratic(form_of(problem))
 
 
 def squares_of(problem: Problem | DeviceProblem) -> Array:
