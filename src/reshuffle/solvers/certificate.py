@@ -68,10 +68,8 @@ class FreeCoordinates:
             return 0.0
         fit, c, most = self.fit, float(self.fit.loss.curvature), 0.0
         if fit.bias:
-            weighted, whole = slopes.T, float(fit.n)
-            if fit.weights.size:
-                weighted, whole = fit.weights * slopes.T, float(fit.weights.sum())
-            total = np.sum(weighted, axis=-1) / fit.n  # g may be based on other slopes
+            whole = float(fit.weights.sum()) if fit.weights.size else float(fit.n)
+            total = np.sum(weighted(fit, slopes), axis=-1) / fit.n  # g may be based on other slopes
             most = float(np.sum(total**2)) * fit.n / (2.0 * c * whole)
         if self.features.any():
             squares = np.where(self.features, g[: fit.features] ** 2, 0.0)
@@ -217,9 +215,9 @@ class Gap(Measure):
 
     def _is_balanced(self, slopes: Array) -> bool:
         """Whether the dual point satisfies the equation of the intercept, Σ_i w_i s_i = 0, up to rounding."""
-        weighted = slopes.T * self.datafit.weights if self.datafit.weights.size else slopes.T
-        most = np.sum(np.abs(weighted), axis=-1)
-        return bool(np.all(np.abs(np.sum(weighted, axis=-1)) <= BALANCED * most))
+        sums = weighted(self.datafit, slopes)
+        most = np.sum(np.abs(sums), axis=-1)
+        return bool(np.all(np.abs(np.sum(sums, axis=-1)) <= BALANCED * most))
 
     def _balanced(self, slopes: Array) -> Array:
         """The slopes, with those of one sign shortened so that Σ_i w_i s_i = 0."""
@@ -227,11 +225,16 @@ class Gap(Measure):
         if own is not None:
             balanced: Array = own(slopes, fit.targets, fit.weights)
             return balanced
-        weighted = slopes * self.datafit.weights if self.datafit.weights.size else slopes
-        up, down = weighted[weighted > 0].sum(), -weighted[weighted < 0].sum()
+        each = weighted(fit, slopes)
+        up, down = each[each > 0].sum(), -each[each < 0].sum()
         least = min(up, down)
         more, less = (least / up if up > 0 else 0.0), (least / down if down > 0 else 0.0)
         return np.where(slopes > 0, more, less) * slopes
+
+
+def weighted(fit: Datafit, slopes: Array) -> Array:
+    """w_i s_i; a column for each row."""
+    return slopes.T * fit.weights if fit.weights.size else slopes.T
 
 
 def certificate_of(problem: Objective) -> Measure:

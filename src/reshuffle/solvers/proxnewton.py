@@ -22,9 +22,8 @@ from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.fista import FISTA
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.newton_model import descend, within
+from reshuffle.solvers.newton_model import QuadraticObjective, descend, within
 from reshuffle.solvers.newton_proof import duality_gap, proved_decrement, residual
-from reshuffle.solvers.quadratic_objective import QuadraticObjective
 from reshuffle.solvers.recession import FAR, NO_MINIMISER
 from reshuffle.solvers.solver import Solver
 from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable

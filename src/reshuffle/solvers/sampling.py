@@ -90,12 +90,8 @@ def permuted(
 
 def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
     """Independent draws, uniform or with p_i ∝ L_i and weight L̄/L_i (importance sampling)."""
-    steps, weights, cumulative, largest = (
-        ceil(problem.n / batch),
-        None,
-        None,
-        smoothness_of(problem),
-    )
+    steps, largest = ceil(problem.n / batch), smoothness_of(problem)
+    weights = cumulative = None
     if importance:
         refuse_copies(problem)
         constants = problem.smoothness.individual
@@ -131,6 +127,15 @@ def smoothness_of(problem: Objective) -> float:
         return problem.smoothness.L_max
     except ValueError:
         return np.nan
+
+
+def schedule_of(
+    step: StepGiven, problem: Objective, smoothness: float, steps: int, limit: int, default: float
+) -> Schedule:
+    """γ_t of a run of at most ``limit`` epochs, of so many steps each; ``default`` is the γ if none was given."""
+    convexity, contraction = problem.strong_convexity, problem.contraction
+    setting = Setting(smoothness, convexity, contraction, steps, limit, default)
+    return bind_step(step, setting, problem)
 
 
 def bind_step(step: StepGiven, setting: Setting, problem: Objective) -> Schedule:
