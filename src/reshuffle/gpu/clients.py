@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.checks import check_first, check_index, check_sparse
+from reshuffle.gpu.arrays import DeviceArray
+from reshuffle.gpu.checks import check_first
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
+from reshuffle.gpu.row_kind import NUMBERS, RowKind, longest_of, rows_on_device, start_of
 from reshuffle.gpu.source import LOSSES
 from reshuffle.losses import Loss
 from reshuffle.losses.native import built_in
 from reshuffle.rows import Rows
 
-NUMBERS = {"float64": "double", "float32": "float"}
-"""The numbers that models can be made of, and their names in C++."""
 WARP = 32
 
 
@@ -50,28 +49,17 @@ def check_loss_on_device(loss: Loss) -> str:
 
 
 def settings_of_clients(
-    device: Device, *, values: np.dtype[np.generic], start: np.dtype[np.generic], dense: bool, unit: bool, longest: int, width: int,
-    number: np.dtype[np.generic], bias: bool, ridge: bool, weighted: bool, loss: Loss,
+    device: Device, kind: RowKind, *, longest: int, number: np.dtype[np.generic], bias: bool, ridge: bool, weighted: bool, loss: Loss
 ) -> tuple[Geometry, dict[str, str]]:  # fmt: skip
     """How clients with rows of at most ``longest`` entries are laid out, and the settings of their kernels."""
-    at = geometry(device, longest, stride_of(width, number), number)
+    at = geometry(device, longest, stride_of(kind.features + bias, number), number)
+    rows = {name: kind.settings[name] for name in ("VALUE", "START", "DENSE")}
+    flags = {"WHOLE": at.whole, "IN_SHARED": at.shared, "BIAS": bias, "RIDGE": ridge, "WEIGHTED": weighted}  # fmt: skip
     return at, {
-        "REAL": NUMBERS[number.name],
-        "VALUE": "bool" if unit else NUMBERS[values.name],
-        "START": f"std::{start.name}_t",
-        "DENSE": str(int(dense)),
-        "LANES": str(at.lanes),
-        "HELD": str(at.held),
-        "AHEAD": str(at.ahead),
-        "WHOLE": str(int(at.whole)),
-        "IN_SHARED": str(int(at.shared)),
-        "BIAS": str(int(bias)),
-        "RIDGE": str(int(ridge)),
-        "WEIGHTED": str(int(weighted)),
-        "THREADS": str(at.threads),
-        "RESIDENT": str(at.resident),
-        "LOSS": check_loss_on_device(loss),
-    }
+        "REAL": NUMBERS[number.name], **rows, "LANES": str(at.lanes), "HELD": str(at.held), "AHEAD": str(at.ahead),
+        **{name: str(int(flag)) for name, flag in flags.items()},
+        "THREADS": str(at.threads), "RESIDENT": str(at.resident), "LOSS": check_loss_on_device(loss),
+    }  # fmt: skip
 
 
 class DeviceClients:
@@ -117,26 +105,17 @@ class DeviceClients:
         if rows.dense and rows.values.shape != (n, features):
             raise InputError(f"rows must have shape {(n, features)}, got {rows.values.shape}")
         self.number = np.dtype(number)
-        values = rows.values.dtype if rows.values.dtype == np.float32 else np.dtype(np.float64)
-        start = np.dtype(np.uint32 if rows.stored < 2**32 else np.uint64)
+        value = np.dtype(np.float32 if rows.values.dtype == np.float32 else np.float64)
         # A lane that has no entry reads the first entry of all rows instead.
         if not rows.dense and not rows.stored:
             one = np.zeros(1, dtype=np.uint32)
             rows = rows._replace(
-                values=rows.values if rows.unit else one.astype(values), indices=one
+                values=rows.values if rows.unit else one.astype(value), indices=one
             )
-        if not rows.dense:
-            check_index(rows, features)
-        columns: Any = None if rows.dense else device.put(rows.indices, np.uint32)
-        starts: Any = None if rows.dense else device.put(rows.indptr, start)
-        self.rows_on_device: DeviceRows = (
-            None if rows.unit else device.put(rows.values, values), columns, starts
-        )  # fmt: skip
-        if not rows.dense:
-            check_sparse(columns, starts, n, features)
-        longest = features if rows.dense else longest_of(starts)
+        self.rows = rows_on_device(device, rows, n, features, value, np.dtype(np.uint32))
+        kind = RowKind.of(self.rows, features)._replace(start=start_of(rows))
         self.samples = (
-            *self.rows_on_device,
+            *self.rows,
             device.put(targets, self.number),
             device.put(weights, self.number) if len(weights) else None,
         )
@@ -144,8 +123,8 @@ class DeviceClients:
         self.first_on_device = device.put(first, np.int64)
         self.stride = stride_of(self.width, self.number)
         self.layout, settings = settings_of_clients(
-            device, values=values, start=start, dense=rows.dense, unit=rows.unit, longest=longest, width=self.width,
-            number=self.number, bias=bias, ridge=ridge > 0.0, weighted=len(weights) > 0, loss=loss,
+            device, kind, longest=features if kind.dense else longest_of(self.rows[2]), number=self.number,
+            bias=bias, ridge=ridge > 0.0, weighted=len(weights) > 0, loss=loss,
         )  # fmt: skip
         self.kernels = device.compile(settings, unit)
         self.unit = unit
@@ -174,8 +153,3 @@ class DeviceClients:
         if name not in self._room or self._room[name].size < size:
             self._room[name] = self.device.room(size, dtype)
         return self._room[name]
-
-
-def longest_of(starts: DeviceArray) -> int:
-    """The most entries of a sparse row."""
-    return int((starts[1:] - starts[:-1]).max())

@@ -147,7 +147,7 @@ class DeviceExactRounds(ClientRounds):
         clients, get = self.clients, self.clients.device.get
         first, last = clients.first[client : client + 2].tolist()
         own = np.asarray(get(coefs[first:last]), dtype=np.float64)
-        values, columns, starts = clients.rows_on_device
+        values, columns, starts = clients.rows
         out = np.zeros(clients.width)
         if columns is None:
             out[: clients.features] = np.sum(own[:, None] * get(values[first:last]), axis=0)

@@ -11,8 +11,8 @@ from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import Device
 from reshuffle.gpu.inputs import check_device_matrix
 from reshuffle.gpu.output_samples import DeviceOutputs
-from reshuffle.gpu.pass_layout import RowKind
 from reshuffle.gpu.placing import samples_on_device
+from reshuffle.gpu.row_kind import RowKind
 from reshuffle.gpu.samples import Terms
 from reshuffle.gpu.source import VECTOR_LOSSES
 from reshuffle.losses import Loss, Squared

@@ -1,14 +1,11 @@
-"""The types of the rows of one problem on a device, and the threads and blocks of passes over them."""
+"""Chooses the threads and blocks of a pass over all rows of one problem on a device."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from reshuffle.gpu.arrays import DeviceRows
-from reshuffle.gpu.clients import NUMBERS
 from reshuffle.gpu.device import RESERVED, Device, Launch
+from reshuffle.gpu.row_kind import RowKind
 
 THREADS = 128
 """Threads of a block that takes tiles of rows."""
@@ -18,8 +15,6 @@ LONG = 48
 """If rows have at least this many entries in the mean, all threads of a warp share a row."""
 KEPT = 24
 """The most entries of a sparse row that one thread keeps."""
-NARROW = 64
-"""Dense rows of at most this many columns are worked on like sparse rows of equal length, by one thread each."""
 HELD = 8
 """Columns of a long dense row that a thread keeps."""
 WIDE_THREADS = 384
@@ -30,58 +25,8 @@ PACKED = 16
 """Bytes that a thread copies or reads at a time."""
 ROOMY = 1.25
 """A tile has memory for this many times the entries of a tile with rows of mean length."""
-MANY = 4000
-"""Passes are those of ``WideSamples`` beyond this many features. Up to it, x and the sums fit into the memory of a block, for two blocks on a
-processor of an H200, and a Hessian of all features fits into memory."""
 RESIDENT_APART = 8
 """Blocks of 128 threads that a processor works on at a time in those passes: each thread then has 64 of its 65,536 registers."""
-
-
-class RowKind(NamedTuple):
-    """The types of rows that kernels are compiled for. Dense rows have neither column indices nor starts; rows of ones have type bool."""
-
-    value: np.dtype[np.generic]
-    column: np.dtype[np.generic] | None
-    start: np.dtype[np.generic] | None
-    features: int
-
-    @classmethod
-    def of(cls, rows: DeviceRows, features: int) -> RowKind:
-        values, columns, starts = (None if a is None else np.dtype(a.dtype) for a in rows)
-        return cls(np.dtype(np.bool_) if values is None else values, columns, starts, features)
-
-    @property
-    def unit(self) -> bool:
-        return self.value == np.bool_
-
-    @property
-    def dense(self) -> bool:
-        return self.column is None
-
-    @property
-    def wide(self) -> bool:
-        """Whether the memory of a block is too small for the columns (``WideSamples``)."""
-        return self.features > MANY
-
-    @property
-    def whole(self) -> bool:
-        """Whether a block takes whole rows, whose entries its threads share: a pass then adds up no integers."""
-        return self.dense and NARROW < self.features <= MANY
-
-    @property
-    def needs_scales(self) -> bool:
-        """Whether the sums of a pass are made of integers, so that the size of entries matters."""
-        return not (self.wide or self.whole or self.unit)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """The settings of kernels that read the rows."""
-        return {
-            "VALUE": "bool" if self.unit else NUMBERS[self.value.name],
-            "COLUMN": "std::uint32_t" if self.column is None else f"std::{self.column.name}_t",
-            "START": "std::uint64_t" if self.start is None else f"std::{self.start.name}_t",
-            "DENSE": str(int(self.dense)),
-        }
 
 
 class PassLayout(NamedTuple):

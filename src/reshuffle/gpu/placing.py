@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.checks import check_index, check_sparse
-from reshuffle.gpu.clients import NUMBERS, check_loss_on_device, longest_of
+from reshuffle.gpu.clients import check_loss_on_device
 from reshuffle.gpu.device import Device, Kernels
-from reshuffle.gpu.pass_layout import MANY, PassLayout, RowKind, over, pass_layout
+from reshuffle.gpu.pass_layout import PassLayout, over, pass_layout
+from reshuffle.gpu.row_kind import (
+    MANY,
+    NUMBERS,
+    RowKind,
+    longest_of,
+    narrowest_index,
+    rows_on_device,
+)
 from reshuffle.gpu.samples import DeviceSamples, Terms
 from reshuffle.gpu.wide_samples import WideSamples
 from reshuffle.losses import Loss
@@ -38,20 +45,13 @@ def samples_on_device(device: Device, rows: Rows, terms: Terms) -> DeviceSamples
     """
     check_loss_on_device(terms.loss)
     n, features = len(terms.targets), terms.features
-    values = None if rows.unit else device.put(rows.values, rows.values.dtype)
-    columns = starts = None
-    if not rows.dense:
-        check_index(rows, features)
-        wanted, narrowest = np.dtype(rows.indices.dtype), narrowest_index(features)
-        if wanted not in COLUMNS or (narrowest == np.uint16 and _is_here(rows.indices)):
-            wanted = narrowest
-        columns = device.put(rows.indices, wanted)
-        starts = device.put(rows.indptr, np.uint32 if rows.stored < 2**32 else np.uint64)
-        check_sparse(columns, starts, n, features)
-    there: DeviceRows = (values, columns, starts)
+    column, narrowest = np.dtype(rows.indices.dtype), narrowest_index(features)
+    if column not in COLUMNS or (narrowest == np.uint16 and _is_here(rows.indices)):
+        column = narrowest
+    there = rows_on_device(device, rows, n, features, np.dtype(rows.values.dtype), column)
     target, kind = type_of_targets(terms.targets), RowKind.of(there, features)
-    aligned = all(_address(a) % 16 == 0 for a in (values, columns) if a is not None)
-    longest = features if starts is None else longest_of(starts)
+    aligned = all(_address(a) % 16 == 0 for a in there[:2] if a is not None)
+    longest = features if kind.dense else longest_of(there[2])
     if kind.wide and n >= 2**32:
         raise InputError(f"rows with more than {MANY} columns: a device takes fewer than 2^32 of them, got {n}")  # fmt: skip
     compiled = partial(
@@ -94,11 +94,6 @@ def kernels_of(
         "BIAS": "true" if bias else "false", "THREADS": str(layout.threads), "RESIDENT": str(layout.resident), **layout.settings,
     }  # fmt: skip
     return layout, device.compile(settings, "problem")
-
-
-def narrowest_index(features: int) -> np.dtype[np.generic]:
-    """The smallest type of column indices."""
-    return np.dtype(np.uint16 if features <= 2**16 else np.uint32)
 
 
 def type_of_targets(targets: DeviceArray) -> np.dtype[np.generic]:

@@ -14,16 +14,15 @@ from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.conveyor import Conveyor
 from reshuffle.gpu.device import Device
-from reshuffle.gpu.pass_layout import MANY, RowKind
 from reshuffle.gpu.placing import (
     NOTHING,
     exponents_of_columns,
     kernels_of,
-    narrowest_index,
     samples_on_device,
     scales_of,
     type_of_targets,
 )
+from reshuffle.gpu.row_kind import MANY, RowKind, narrowest_index
 from reshuffle.gpu.samples import DeviceSamples, Terms, spread_rows
 from reshuffle.gpu.streamed import StreamedSamples, joined, part_of, piece_of
 from reshuffle.rows import UNIT, Rows

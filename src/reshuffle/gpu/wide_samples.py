@@ -10,7 +10,8 @@ import numpy as np
 from reshuffle.arrays import Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.gpu.arrays import DeviceArray
-from reshuffle.gpu.pass_layout import MANY, over
+from reshuffle.gpu.pass_layout import over
+from reshuffle.gpu.row_kind import MANY
 from reshuffle.gpu.samples import DeviceSamples, mean_of_squares, unless_empty
 from reshuffle.gpu.transposed import PIECE, Transposed, transposed
 

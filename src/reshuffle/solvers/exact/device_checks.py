@@ -13,7 +13,7 @@ from reshuffle.gpu import CudaDevice, Device
 from reshuffle.gpu.clients import check_loss_on_device
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.output_placing import check_outputs_on_device
-from reshuffle.gpu.pass_layout import MANY
+from reshuffle.gpu.row_kind import MANY
 from reshuffle.penalties import ability
 from reshuffle.penalties.abilities import as_able
 from reshuffle.problem import Problem

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
-from reshuffle.gpu.pass_layout import MANY
+from reshuffle.gpu.row_kind import MANY
 from reshuffle.gpu.samples import Pass
 from reshuffle.gpu.wide_samples import WideSamples, wide
 from reshuffle.objective import Array
