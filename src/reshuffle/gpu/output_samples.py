@@ -36,8 +36,6 @@ class DeviceOutputs(SamplesAround):
     outputs: tuple[int]
 
     rounded = False
-    room = np.empty(0)
-    """Empty: these passes do not round terms to integers (see ``DeviceSamples.room``)."""
     offsets = np.empty(0)
 
     @property

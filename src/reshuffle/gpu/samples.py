@@ -31,8 +31,9 @@ class Pass(NamedTuple):
 
     value: float
     gradient: Array
-    slopes: Any
-    """An array of the device; other certificates have one of the processor here."""
+    slopes: DeviceArray
+    room: Array = np.empty(0)
+    """The room that integer sums had (``DeviceSamples.room``); empty for passes without such sums."""
 
 
 class Terms(NamedTuple):
@@ -124,7 +125,12 @@ class DeviceSamples:
         """f, ∇f and the slopes at x, by one pass."""
         slopes = self.device.room(self.n, np.float64)
         total = self._pass(x, slopes=slopes)
-        return Pass(float(total[self.features + 1]) / self.n, total[: self.width] / self.n, slopes)
+        return Pass(
+            float(total[self.features + 1]) / self.n,
+            total[: self.width] / self.n,
+            slopes,
+            self.room,
+        )
 
     def margins(self, x: Array) -> DeviceArray:
         """a_iᵀx + b, on the device."""

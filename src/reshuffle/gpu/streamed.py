@@ -127,7 +127,7 @@ class StreamedSamples(SamplesAround):
         self._over_pieces(work)
         if squares is not None:
             vars(self)["column_squares"] = squares / self.n
-        return Pass(float(total[-1]) / self.n, total[:-1] / self.n, slopes)
+        return Pass(float(total[-1]) / self.n, total[:-1] / self.n, slopes, self.room)
 
     def margins(self, x: Array) -> DeviceArray:
         """a_iᵀx + b, on the device or the processor like the other tables."""

@@ -12,7 +12,6 @@ this before it is believed.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
@@ -97,8 +96,8 @@ def free_coordinates(form: Form) -> NDArray[np.bool_]:
     return ~held if held.all() else form.free
 
 
-class Measure(ABC):
-    """A measure of optimality, relative to x = 0."""
+class Measure:
+    """A measure of optimality, relative to x = 0; infinite where nothing is known."""
 
     name: ClassVar[str]
     """The column of the trace."""
@@ -108,11 +107,10 @@ class Measure(ABC):
     def __init__(self, problem: Objective) -> None:
         self.problem = problem
 
-    @abstractmethod
     def at(self, x: Array, start: Array = COLD) -> float:
         """The measure at x, by a pass over the data."""
+        return np.inf
 
-    @abstractmethod
     def from_slopes(
         self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
@@ -121,6 +119,7 @@ class Measure(ABC):
         ``value`` returns f(x), if it can be had without a pass over all rows; ``start`` is the warm start of a prox
         that is found by iterations.
         """
+        return np.inf
 
 
 class RelativeMapping(Measure):
@@ -159,14 +158,6 @@ class Proof(Measure):
 
     name = "gap"
     meaning = "Newton bound"
-
-    def at(self, x: Array, start: Array = COLD) -> float:
-        return np.inf
-
-    def from_slopes(
-        self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
-    ) -> float:
-        return np.inf
 
 
 class Gap(Measure):

@@ -61,7 +61,7 @@ class DeviceNewton:
     def __init__(self, problem: DeviceProblem, seed: int) -> None:
         self.problem, self.seed = problem, seed
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
-        self._passes: list[tuple[Array, Pass, Array]] = []
+        self._passes: list[tuple[Array, Pass]] = []
         self._factor: tuple[Array, Any] | None = None
         self._part: SamplesOnDevice | None = None
         self._bent: tuple[HessianAt, Array] | None = None
@@ -89,19 +89,14 @@ class DeviceNewton:
 
     def at(self, x: Array) -> Pass:
         """f at x; the passes at the last two points are kept."""
-        for known, found, _ in self._passes:
+        for known, found in self._passes:
             if np.array_equal(known, x):
                 return found
         listen()
         self._passes = self._passes[:1]  # free the memory of older slopes first
         found = self.samples.at(x)
-        self._passes = [(x, found, self.samples.room), *self._passes]
+        self._passes = [(x, found), *self._passes]
         return found
-
-    def room_at(self, x: Array) -> Array:
-        """The room that the pass at x was made with (``DeviceSamples.room``)."""
-        self.at(x)
-        return next(room for known, _, room in self._passes if np.array_equal(known, x))
 
     def height(self, x: Array) -> float:
         """P(x); infinite where it overflows."""
