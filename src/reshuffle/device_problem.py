@@ -119,11 +119,13 @@ class DeviceProblem(Objective):
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
-    def with_samples(self, samples: SamplesOnDevice, penalty: Penalty | None = None) -> Self:
-        """The problem with other samples, and with the same or another penalty."""
+    def with_samples(
+        self, samples: SamplesOnDevice, penalty: Penalty | None = None, ridge: float | None = None
+    ) -> Self:
+        """The problem with other samples, and with the same or another penalty and ridge."""
         made = type(self).__new__(type(self))
         own = self.penalty if penalty is None else penalty
-        made._take(samples, own, self.ridge)
+        made._take(samples, own, self.ridge if ridge is None else ridge)
         return made
 
     def with_penalty(self, penalty: Penalty) -> Self:

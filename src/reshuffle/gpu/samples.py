@@ -31,7 +31,8 @@ class Pass(NamedTuple):
 
     value: float
     gradient: Array
-    slopes: DeviceArray
+    slopes: Any
+    """An array of the device; other certificates have one of the processor here."""
     room: Array = np.empty(0)
     """The room that integer sums had (``DeviceSamples.room``); empty for passes without such sums."""
 

@@ -112,8 +112,8 @@ def _streamed(conveyor: Conveyor, terms: Terms, memory: int) -> StreamedSamples:
     tables_there = 8 * TABLES * n * TABLE_SHARE <= memory
     read_before, target = shards.reader.bytes_read, type_of_targets(terms.targets)
     value = np.dtype(np.bool_) if shards.unit else shards.dtype
-    types = (None, None) if shards.dense else (np.dtype(np.uint32), np.dtype(np.uint64))
-    kind = RowKind(value, *types, terms.features)
+    column = None if shards.dense else np.dtype(np.uint32)
+    kind = RowKind(value, column, np.dtype(np.uint64), terms.features)
     # Kernels for rows of any length: only reading the files would show the longest, and copies take longer than kernels.
     longest, mean = max(terms.features, 1), shards.stored / n
     compiled = partial(

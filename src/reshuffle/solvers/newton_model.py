@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from reshuffle.cached import cached_property
 from reshuffle.core import native
 from reshuffle.objective import Objective
 from reshuffle.penalties import Penalty
-from reshuffle.penalties.forms import Form, native_form
+from reshuffle.penalties.forms import Coordinates, Form, native_form
 from reshuffle.smoothness import Smoothness
 
 FEW = 100
@@ -53,7 +53,7 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return loose
 
 
-def is_quadratic(form: Form) -> bool:
+def is_quadratic(form: Form) -> TypeGuard[Coordinates]:
     """Whether ψ is Σ_j (l2_j/2)x_j²."""
     each = form.one_by_one
     if each is None or each.l1.any():
