@@ -92,10 +92,19 @@ class DeviceExactRounds(ClientRounds):
         margins = room(self.total, clients.number)
         out = self.start_passes(z, at, step, number, coefs, margins, chosen)
         total: Array = np.array(device.get(out)[: clients.width])
-        blind = np.empty(0, dtype=np.int64)
-        if device.get(self._blind.any()):
+        anchor, count = x.reshape(1, -1), clients.clients
+        moved = Points(anchor - z.anchors, z.anchor_of, coefs - z.coefs if self.products else None)
+        image = Points(anchor, SAME_ANCHOR, coefs)
+        if chosen is not None:
+            image = Points(z.anchors, z.anchor_of, coefs).anchored(anchor, chosen, count)
+        if device.get(self._blind.any()):  # these clients' passes were replaced by a plain step
             blind = np.flatnonzero(device.get(self._blind))
-        return self._settled(z, x.reshape(1, -1), coefs, margins, total, chosen, blind)
+            old = z.anchors[z.rows(count)[blind]]
+            visits = self.passes.passes * self.passes.visits[blind]
+            step_taken = (anchor - old) / visits[:, None]
+            image = image.anchored(old + step_taken, blind, count)
+            moved = moved.anchored(step_taken, blind, count)
+        return RoundImage(image, Residual(moved, margins, total))
 
     def start_passes(
         self,
@@ -161,23 +170,3 @@ class DeviceExactRounds(ClientRounds):
         if clients.bias:
             out[-1] = own.sum()
         return out
-
-    # --- details ---------------------------------------------------------------------------------
-
-    def _settled(
-        self, z: Points, x: Array, coefs: DeviceArray, margins: DeviceArray, total: Array,
-        chosen: NDArray[np.int64] | None, blind: NDArray[np.int64],
-    ) -> RoundImage:  # fmt: skip
-        """Image and residual after the kernels; clients whose passes were replaced by a plain step get anchors of their own."""
-        count = self.clients.clients
-        moved = Points(x - z.anchors, z.anchor_of, coefs - z.coefs if self.products else None)
-        image = Points(x, SAME_ANCHOR, coefs)
-        if chosen is not None:
-            image = Points(z.anchors, z.anchor_of, coefs).anchored(x, chosen, count)
-        if len(blind):
-            old = z.anchors[z.rows(count)[blind]]
-            visits = self.passes.passes * self.passes.visits[blind]
-            step = (x - old) / visits[:, None]
-            image = image.anchored(old + step, blind, count)
-            moved = moved.anchored(step, blind, count)
-        return RoundImage(image, Residual(moved, margins, total))

@@ -72,18 +72,14 @@ def permuted(
     def pool() -> Visits:  # made anew each time: this is cheap and saves memory
         return np.arange(count, dtype=np.uint32) if listed is None else expanded(listed, count)
 
-    if is_fixed(order):
-        visits = visits_of(order, pool(), rng, 0)
-        if getattr(order, "store", False):
-            problem = problem.take(visits)
-            weights = None if weights is None else read_only(weights[visits])
-            visits = np.arange(count, dtype=np.uint32)
-        return Sampling(
-            problem, lambda rng, epoch: visits, weights, batch, average, steps, smoothness
-        )
+    fixed = visits_of(order, pool(), rng, 0) if is_fixed(order) else None
+    if fixed is not None and getattr(order, "store", False):
+        problem = problem.take(fixed)
+        weights = None if weights is None else read_only(weights[fixed])
+        fixed = np.arange(count, dtype=np.uint32)
 
     def draw(rng: np.random.Generator, epoch: int) -> Visits:
-        return visits_of(order, pool(), rng, epoch)
+        return visits_of(order, pool(), rng, epoch) if fixed is None else fixed
 
     return Sampling(problem, draw, weights, batch, average, steps, smoothness)
 
