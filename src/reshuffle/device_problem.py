@@ -27,7 +27,7 @@ from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
 from reshuffle.gpu.samples import Terms
-from reshuffle.losses import Logistic, Loss, check_loss
+from reshuffle.losses import Logistic, check_loss
 from reshuffle.objective import Objective, check_penalty
 from reshuffle.penalties import Penalty
 from reshuffle.penalties.abilities import compiled_form
@@ -104,6 +104,7 @@ class DeviceProblem(Objective):
         self.datafit: SamplesOnDevice = samples
         self.penalty, self.ridge = check_penalty(penalty), ridge
         self.n, self.shape = samples.n, samples.shape
+        self.loss, self.fit_intercept = samples.loss, samples.bias
         self.form_with_ridge  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     @classmethod
@@ -145,14 +146,6 @@ class DeviceProblem(Objective):
     @property
     def features(self) -> int:
         return self.datafit.features
-
-    @property
-    def loss(self) -> Loss:
-        return self.datafit.loss
-
-    @property
-    def fit_intercept(self) -> bool:
-        return self.datafit.bias
 
     @cached_property
     def form_with_ridge(self) -> Form | None:

@@ -32,7 +32,7 @@ class DeviceColumns:
         keys = device.room(stored, np.int64)
         self.kernels.run("keys_of_entries", over(device, n), *rows, np.int64(n), keys)
         keys = keys[:stored]
-        order = keys.argsort()  # no two keys are equal: every sort gives the same order
+        order = device.order(keys)  # no two keys are equal: every sort gives the same order
         self.values = None if values is None else values[:stored][order]
         keys = keys[order]
         del order

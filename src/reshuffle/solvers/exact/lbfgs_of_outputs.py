@@ -17,9 +17,9 @@ from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.device_newton import SMALL, DeviceNewton, key_of
 from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
-from reshuffle.solvers.exact.quasi_newton import QuasiNewton, squares_of
+from reshuffle.solvers.exact.quasi_newton import QuasiNewton
 from reshuffle.solvers.method import Epoch, State
-from reshuffle.solvers.second_order import Linearisation
+from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -29,6 +29,22 @@ ROWS_OF_BLOCKS = 100
 NOTHING = np.empty(0)
 
 
+class KeptPasses(SecondOrder):
+    """Passes of Newton steps on a device, which keep the last ones."""
+
+    def __init__(self, newton: DeviceNewton) -> None:
+        self.newton, self._made = newton, 0
+
+    @property
+    def passes(self) -> int:
+        return self._made
+
+    def linearise(self, x: Array) -> Linearisation:
+        at = self.newton.at(x)
+        self._made += 1
+        return Linearisation(x, NOTHING, at.slopes, NOTHING, at.gradient, at.value)
+
+
 class DeviceQuasiNewton(QuasiNewton):
     """L-BFGS whose passes are made on the device."""
 
@@ -36,21 +52,8 @@ class DeviceQuasiNewton(QuasiNewton):
     """Zero, because blocks of a sample of rows cost less than a pass."""
 
     def __init__(self, newton: DeviceNewton, seed: int) -> None:
-        self.problem, self.newton, self.seed = newton.problem, newton, seed
-        self.l2 = self.held = squares_of(newton.problem)
-        self._made = 0
-
-    @property
-    def passes(self) -> int:
-        return self._made
-
-    def dot(self, a: Array, b: Array) -> float:
-        return float(np.vdot(a, b))
-
-    def linearise(self, x: Array) -> Linearisation:
-        at = self.newton.at(x)
-        self._made += 1
-        return Linearisation(x, NOTHING, at.slopes, NOTHING, at.gradient, at.value)
+        super().__init__(newton.problem, KeptPasses(newton))
+        self.newton, self.seed = newton, seed
 
     def grams(self, at: Linearisation, shared: bool) -> Iterator[Array]:
         samples = self.newton.samples

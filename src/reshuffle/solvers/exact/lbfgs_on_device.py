@@ -128,8 +128,7 @@ class LBFGSOnDevice(MethodOnDevice):
 
 def descent_on(problem: DeviceProblem) -> QuasiNewton:
     """L-BFGS on the rows of a problem."""
-    own: Any = problem  # it has the attributes of a Problem that QuasiNewton reads
-    return QuasiNewton(own, DeviceSecondOrder(wide(problem.datafit)))
+    return QuasiNewton(problem, DeviceSecondOrder(wide(problem.datafit)))
 
 
 def method_on_device(solver: ExactProxRR, problem: DeviceProblem) -> Method:

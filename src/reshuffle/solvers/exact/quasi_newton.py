@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,22 +64,19 @@ def is_smooth(problem: Problem) -> bool:
     return problem.datafit.loss.second is not None and is_quadratic(form_of(problem))
 
 
-def squares_of(problem: Problem | DeviceProblem) -> Array:
-    """l2 of every coordinate of x, zero for an intercept."""
-    found = np.zeros(problem.shape)
-    found[: problem.features] = np.reshape(form_of(problem).l2, found[: problem.features].shape)
-    return found
-
-
 class QuasiNewton:
     """L-BFGS on one problem, whose ridge holds every coordinate except an intercept."""
 
-    def __init__(self, problem: Problem, second_order: SecondOrder | None = None) -> None:
-        self.problem: Problem | DeviceProblem = problem
-        self._fit = problem.datafit
+    def __init__(
+        self, problem: Problem | DeviceProblem, second_order: SecondOrder | None = None
+    ) -> None:
+        self.problem, d = problem, problem.features
+        self._fit: Any = problem.datafit
         if second_order is None:
-            second_order = SecondOrder(problem.datafit, origin=np.zeros(problem.features))
-        self.second_order, self.held = second_order, squares_of(problem)
+            second_order = SecondOrder(self._fit, origin=np.zeros(d))
+        self.second_order, self.dot = second_order, second_order.dot
+        self.held = np.zeros(problem.shape)
+        self.held[:d] = np.reshape(form_of(problem).l2, self.held[:d].shape)
         self.l2 = second_order.array(self.held)
         """l2 of each coordinate, on the same device as x; ``held`` is always in the processor's memory."""
 
@@ -113,7 +110,7 @@ class QuasiNewton:
         Without an intercept ‖∇P‖²/(2·l2) is the duality gap. The call also ends if more than ``worth`` iterations
         seem to be left.
         """
-        before, at, iterations = self.passes, self.linearise(x), 0
+        before, at, iterations = self.second_order.passes, self.second_order.linearise(x), 0
         value, g = self._whole(at)
         start, most = value, LONGEST if self.one_output else ITERATIONS
         if first and self.has_blocks:
@@ -138,26 +135,13 @@ class QuasiNewton:
                 steps = [*steps[1 - PAIRS :], (step, change, bent)]
             at, g, iterations = new, then, iterations + 1
             estimates.append(self._estimate(g))
-        passes, left = self.passes - before, iterations_left(estimates, target)
+        passes, left = self.second_order.passes - before, iterations_left(estimates, target)
         return Descended(at, start - value, passes, iterations, left)
-
-    @property
-    def passes(self) -> int:
-        """Passes over all rows so far."""
-        return self.second_order.passes
-
-    def linearise(self, x: Array) -> Linearisation:
-        """f at x, by a pass over all rows."""
-        return self.second_order.linearise(x)
 
     def _length(self, at: Linearisation, g: Array, d: Array) -> float:
         """The best length of the step d if P were a parabola along d; 1 if P has no curvature along d."""
         bent = self.dot(d, self.second_order.hessian_product(at, d) + self.l2 * d)
         return -self.dot(g, d) / bent if bent > 0.0 else 1.0
-
-    def dot(self, a: Array, b: Array) -> float:
-        """⟨a, b⟩, a number of the processor."""
-        return self.second_order.dot(a, b)
 
     def _whole(self, at: Linearisation) -> tuple[float, Array]:
         """P and its gradient, the ridge included."""
@@ -173,7 +157,7 @@ class QuasiNewton:
         """The first of x + d, x + d/2, … at which P is low enough: f there, P and its gradient."""
         t = 1.0
         for _ in range(HALVINGS if slope < 0.0 else 0):
-            new = self.linearise(at.x + t * d)
+            new = self.second_order.linearise(at.x + t * d)
             then, g = self._whole(new)
             # near the minimum P is lost in rounding, but slopes are not
             flat = abs(self.dot(g, d)) <= 0.5 * -slope and then <= value + ROUNDING * abs(value)
