@@ -48,18 +48,14 @@ class FreeCoordinates:
 
     def __init__(self, problem: Objective) -> None:
         self.problem = problem
-        fit: Datafit | None = getattr(problem, "datafit", None)
-        self.fit = fit
-        self.features = np.zeros((0,), dtype=bool) if fit is None else self._mask(fit)
-        self.any = fit is not None and bool(fit.bias or self.features.any())
-
-    def _mask(self, fit: Datafit) -> NDArray[np.bool_]:
+        self.fit = fit = getattr(problem, "datafit", None)
+        self.features, self.any = np.zeros(0, dtype=bool), False
         """The coordinates that neither ψ nor the ridge depends on; none if ψ has no compiled form."""
-        shape = (fit.features, *fit.outputs)
-        form = getattr(self.problem, "form_with_ridge", None)
-        if form is None:
-            return np.zeros(shape, dtype=bool)
-        return free_coordinates(form).reshape(shape)
+        if fit is not None:
+            shape, form = (fit.features, *fit.outputs), getattr(problem, "form_with_ridge", None)
+            none = np.zeros(shape, dtype=bool)
+            self.features = none if form is None else free_coordinates(form).reshape(shape)
+            self.any = bool(fit.bias or self.features.any())
 
     def fall(self, slopes: Array, g: Array) -> float:
         """A bound below P(x) - P*, from the slopes at x and their mean gradient."""

@@ -17,7 +17,7 @@ import numpy as np
 from reshuffle.arrays import Array, Ends, Visits
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle
-from reshuffle.privacy import Account, SampleLevel
+from reshuffle.privacy import Account
 from reshuffle.privacy.noise import secret_generator
 from reshuffle.randomness import generator
 from reshuffle.solvers.incremental import Incremental
@@ -112,12 +112,3 @@ class PrivateEpochs(Incremental):
         rng = generator(self.seed, epoch)
         self.noisy(x, rng, epoch, step, secret_generator(), prox_step=prox)
         return self.sampling.problem.n
-
-
-def account_of_epochs(
-    level: SampleLevel, epochs: int, problem: FiniteSum, order: Order, batch: int
-) -> Account:
-    """The privacy account of this many passes over one problem."""
-    level.check_units(problem.n)
-    steps = -(-problem.n // batch) if hasattr(order, "allocate") else None
-    return Account(level, level.multiplier(epochs), steps=steps)

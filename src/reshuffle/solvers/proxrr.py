@@ -8,11 +8,11 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
-from reshuffle.privacy import SampleLevel
+from reshuffle.privacy import Account, SampleLevel
 from reshuffle.privacy.settings import check_private
 from reshuffle.randomness import generator
 from reshuffle.solvers.incremental import Incremental
-from reshuffle.solvers.private import NoisyPass, PrivateEpochs, account_of_epochs
+from reshuffle.solvers.private import NoisyPass, PrivateEpochs
 from reshuffle.solvers.sampling import inverse, permuted, schedule_of
 from reshuffle.solvers.solver import Solver
 from reshuffle.steps import StepGiven, check_step
@@ -86,7 +86,9 @@ class ProxRR(Solver):
         return Incremental(problem, sampling, schedule, self.seed, self.prox == "step")
 
     def _private(self, problem: FiniteSum, level: SampleLevel) -> PrivateEpochs:
-        account = account_of_epochs(level, self.epochs, problem, self.order, self.batch_size)
+        level.check_units(problem.n)
+        allocated = -(-problem.n // self.batch_size) if hasattr(self.order, "allocate") else None
+        account = Account(level, level.multiplier(self.epochs), steps=allocated)
         sigma, first = account.multiplier * level.clip, generator(self.seed, 0)
         noisy = NoisyPass.of(problem, self.order, self.batch_size, first, level.clip, sigma)
         unknown = np.nan  # nothing may be computed from the data

@@ -38,13 +38,9 @@ class DeviceSecondOrder(SecondOrder):
     """The methods of ``SecondOrder`` that ``QuasiNewton`` calls, by passes over samples on a device."""
 
     fit: Any
+    """``WideSamples``, whose arrays lie on the device instead of the processor."""
     made: int = 0
     """Passes over all rows so far."""
-
-    @property
-    def samples(self) -> Any:
-        """The samples, ``WideSamples``, whose arrays lie on the device instead of the processor."""
-        return self.fit
 
     @property
     def passes(self) -> int:
@@ -53,21 +49,21 @@ class DeviceSecondOrder(SecondOrder):
     def linearise(self, x: Array) -> Linearisation:
         listen()
         self.made += 1
-        value, gradient, slopes, bends = self.samples.linearised(x)
+        value, gradient, slopes, bends = self.fit.linearised(x)
         return Linearisation(x, NO_MARGINS, slopes, bends, gradient, value)
 
     def hessian_product(self, at: Linearisation, v: Array) -> Array:
         listen()
         self.made += 1
-        found: Array = self.samples.product(at.curvatures, v)
+        found: Array = self.fit.product(at.curvatures, v)
         return found
 
     def mean_curvature(self, at: Linearisation) -> float:
-        total, n = float(self.samples.weighted(at.curvatures).sum()), int(self.samples.n)
+        total, n = float(self.fit.weighted(at.curvatures).sum()), int(self.fit.n)
         return total / n
 
     def array(self, numbers: Array) -> Array:
-        found: Array = self.samples.device.put(numbers, np.float64)
+        found: Array = self.fit.device.put(numbers, np.float64)
         return found
 
     def dot(self, a: Array, b: Array) -> float:
