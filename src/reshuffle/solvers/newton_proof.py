@@ -74,8 +74,13 @@ def proved_decrement(problem: TwiceDifferentiable, h: Array, H: Array) -> float:
 
 
 @singledispatch
-def residual(form: Coordinates, x: Array, g: Array) -> tuple[Array, Array | float]:
+def residual(form: object, x: Array, g: Array) -> tuple[Array, Array | float]:
     """h = ∇f(x) + ξ with the ξ in ∂ψ(x) that makes h small, and the curvature of ψ: l2 of each coordinate."""
+    raise TypeError(f"a compiled penalty is Coordinates or Groups, got {type(form).__name__}")
+
+
+@residual.register
+def _(form: Coordinates, x: Array, g: Array) -> tuple[Array, Array | float]:
     smooth = g + form.l2 * x
     up = np.where(x >= form.high, np.inf, smooth + np.where(x >= 0.0, form.l1, -form.l1))
     down = np.where(x <= form.low, -np.inf, smooth + np.where(x > 0.0, form.l1, -form.l1))

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from reshuffle.cached import cached_property
+from reshuffle.datafit import Datafit
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
@@ -70,10 +71,10 @@ class QuasiNewton:
     def __init__(
         self, problem: Problem | DeviceProblem, second_order: SecondOrder | None = None
     ) -> None:
-        self.problem, d = problem, problem.features
-        self._fit: Any = problem.datafit
+        d, fit = problem.features, cast(Datafit, problem.datafit)
+        self.problem, self._fit = problem, fit
         if second_order is None:
-            second_order = SecondOrder(self._fit, origin=np.zeros(d))
+            second_order = SecondOrder(fit, origin=np.zeros(d))
         self.second_order, self.dot = second_order, second_order.dot
         self.held = np.zeros(problem.shape)
         self.held[:d] = np.reshape(form_of(problem).l2, self.held[:d].shape)
