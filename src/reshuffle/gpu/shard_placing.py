@@ -14,6 +14,7 @@ from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.conveyor import Conveyor
 from reshuffle.gpu.device import Device
+from reshuffle.gpu.inputs import NO_INDEX
 from reshuffle.gpu.placing import (
     NOTHING,
     exponents_of_columns,
@@ -72,27 +73,24 @@ def _bytes_there(shards: Shards, features: int) -> int:
 
 
 def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
+    """All rows, on the device."""
     device, shards = conveyor.device, conveyor.shards
-    values: Any = UNIT
-    columns: Any
-    starts: Any
     if shards.dense:
-        values = device.room(n * features, shards.dtype)[: n * features].reshape(n, features)
-        columns = starts = np.empty(0, np.uint32)
-    else:
-        whole = shards.manifest.stored  # of all rows, even if only some are selected
-        wide = np.uint32 if whole < 2**32 else np.uint64
-        if not shards.unit:
-            values = device.room(whole, shards.dtype)
-        columns, starts = device.room(whole, narrowest_index(features)), device.room(n + 1, wide)
-        starts[0] = 0
-    stored = 0
+        table: Any = device.room(n * features, shards.dtype)[: n * features].reshape(n, features)
 
-    def work(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+        def copy(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+            table[begin:end] = rows[0]
+
+        conveyor.each(copy)
+        return Rows(table, NO_INDEX, NO_INDEX)
+    whole = shards.manifest.stored  # of all rows, even if only some are selected
+    values: Any = UNIT if shards.unit else device.room(whole, shards.dtype)
+    columns: Any = device.room(whole, narrowest_index(features))
+    starts: Any = device.room(n + 1, np.uint32 if whole < 2**32 else np.uint64)
+    starts[0], stored = 0, 0
+
+    def append(k: int, begin: int, end: int, rows: DeviceRows) -> None:
         nonlocal stored
-        if shards.dense:
-            values[begin:end] = rows[0]
-            return
         after = stored + int(rows[2][-1])
         if rows[0] is not None:
             values[stored:after] = rows[0]
@@ -100,9 +98,7 @@ def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
         starts[begin + 1 : end + 1] = rows[2][1:] + np.uint64(stored)
         stored = after
 
-    conveyor.each(work)
-    if shards.dense:
-        return Rows(values, columns, starts)
+    conveyor.each(append)
     return Rows(values if shards.unit else values[:stored], columns[:stored], starts)
 
 

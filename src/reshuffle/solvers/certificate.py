@@ -47,7 +47,6 @@ class FreeCoordinates:
     """
 
     def __init__(self, problem: Objective) -> None:
-        self.problem = problem
         self.fit = fit = getattr(problem, "datafit", None)
         self.features, self.any = np.zeros(0, dtype=bool), False
         """The coordinates that neither ψ nor the ridge depends on; none if ψ has no compiled form."""
