@@ -162,7 +162,7 @@ def measure_exact(device: CudaDevice, clients: int, number: str, speed: float) -
     begun = rounds.residuals(
         rounds.start(x), x, STEP, 0
     ).image  # so that control variates are not zero
-    coefs, margins = (device.room(rounds.samples, np.dtype(number)) for _ in range(2))
+    coefs, margins = (device.room(rounds.total, np.dtype(number)) for _ in range(2))
 
     def kernels() -> None:
         rounds.start_passes(begun, card_x, STEP, 3, coefs, margins)
@@ -203,10 +203,10 @@ def torch_round(rounds: DeviceRounds) -> float:
 
     aboard = rounds.clients
     clients = min(aboard.clients, 1_000_000)
-    given: Any = aboard.rows_on_device
+    given: Any = aboard.rows
     values = torch.from_dlpack(given[0]).reshape(-1, SAMPLES, VALUES)[:clients]
     columns = torch.from_dlpack(given[1].view(np.int32)).reshape(-1, SAMPLES, VALUES)[:clients]
-    y = torch.from_dlpack(aboard.targets_on_device).reshape(-1, SAMPLES)[:clients]
+    y = torch.from_dlpack(aboard.samples[3]).reshape(-1, SAMPLES)[:clients]
     models = torch.empty((clients, COLUMNS), dtype=values.dtype, device="cuda")
     everyone = torch.arange(clients, device="cuda")
 

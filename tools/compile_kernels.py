@@ -24,7 +24,8 @@ import reshuffle as rs
 from reshuffle.gpu.clients import settings_of_clients
 from reshuffle.gpu.cuda import options_of
 from reshuffle.gpu.output_placing import settings_of_outputs
-from reshuffle.gpu.placing import RowKind, kernels_of
+from reshuffle.gpu.placing import kernels_of
+from reshuffle.gpu.row_kind import RowKind
 from reshuffle.gpu.source import kernel_source
 from reshuffle.losses.squared import SquaredOutputs
 
@@ -106,9 +107,11 @@ def clients() -> Iterator[Case]:
     for k, (unit, number, dense, values, longest) in enumerate(each):
         if dense and values == ONES:
             continue
+        column, bias = None if dense else U32, bool(k & 1)
+        kind = RowKind(values, column, next(starts), next(widths) - bias)
         _, settings = settings_of_clients(
-            Card(), values=values, start=next(starts), dense=dense, unit=values == ONES, longest=longest, width=next(widths),  # type: ignore[arg-type]
-            number=number, bias=bool(k & 1), ridge=unit == "round" and bool(k & 2), weighted=bool(k & 4), loss=next(losses),
+            Card(), kind, longest=longest, number=number, bias=bias,  # type: ignore[arg-type]
+            ridge=unit == "round" and bool(k & 2), weighted=bool(k & 4), loss=next(losses),
         )  # fmt: skip
         yield unit, settings
 
@@ -120,7 +123,8 @@ def outputs() -> Iterator[Case]:
         for value, column in product((ONES, F32, F64), (U16, U32, None)):
             if not (value == ONES and column is None):
                 start = None if column is None else next(starts)
-                yield "outputs", settings_of_outputs(value, column, start, loss, next(biases))
+                kind = RowKind(value, column, start, 1000)
+                yield "outputs", settings_of_outputs(kind, loss, next(biases))
 
 
 def cases() -> list[Case]:

@@ -26,7 +26,8 @@ from reshuffle.gpu.arrays import DeviceArray
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.inputs import check_device_rows, check_device_targets, check_device_vector
 from reshuffle.gpu.output_placing import check_output_targets
-from reshuffle.losses import Logistic, Loss, check_loss
+from reshuffle.gpu.samples import Terms
+from reshuffle.losses import Logistic, check_loss
 from reshuffle.objective import check_penalty, check_ridge
 from reshuffle.penalties import Penalty
 from reshuffle.problem import Problem, ProblemOfRows
@@ -93,26 +94,26 @@ class DeviceProblem(ProblemOfRows):
             weights = weights * (n / float(weights.sum()))
         if offset is not None:
             offsets = check_device_vector(where, "offset", offset, n)
-        bias, shape = bool(fit_intercept), (outputs,) if outputs else ()
-        placed = _placed(where, rows, targets, weights, offsets, loss, d, bias, shape)
-        self._take(placed, penalty, ridge)
+        terms = Terms(targets, weights, offsets, loss, d, bool(fit_intercept))
+        self._take(_placed(where, rows, terms, outputs), penalty, ridge)
 
     def _take(self, samples: SamplesOnDevice, penalty: Penalty | None, ridge: float) -> None:
         self.datafit: SamplesOnDevice = samples
         self.penalty, self.ridge = check_penalty(penalty), ridge
         self.n, self.shape = samples.n, samples.shape
+        self.loss, self.fit_intercept = samples.loss, samples.bias
         self.form_with_ridge  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     @classmethod
     def of(cls, problem: Problem, device: Device) -> Self:
         """A problem on the device, from one in memory, whose rows are copied, or on disk: these rows are copied in every pass unless they all fit on the device."""
         fit, made = problem.datafit, cls.__new__(cls)
-        others = fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias
+        terms = Terms(fit.targets, fit.weights, fit.offsets, fit.loss, fit.features, fit.bias)
         samples: SamplesOnDevice
         if fit.on_disk and not fit.outputs:
-            samples = samples_of_shards(device, on_disk(fit).rows, *others)
+            samples = samples_of_shards(device, on_disk(fit).rows, terms)
         else:
-            samples = _placed(device, fit.quick, *others, fit.outputs)
+            samples = _placed(device, fit.quick, terms, *fit.outputs)
         made._take(samples, problem.penalty, problem.ridge)
         return keep(made, fingerprint=problem.fingerprint)
 
@@ -121,11 +122,8 @@ class DeviceProblem(ProblemOfRows):
     ) -> Self:
         """The problem with other samples, and with the same or another penalty and ridge."""
         made = type(self).__new__(type(self))
-        made._take(
-            samples,
-            self.penalty if penalty is None else penalty,
-            self.ridge if ridge is None else ridge,
-        )
+        own = self.penalty if penalty is None else penalty
+        made._take(samples, own, self.ridge if ridge is None else ridge)
         return made
 
     def with_penalty(self, penalty: Penalty) -> Self:
@@ -177,11 +175,8 @@ class DeviceProblem(ProblemOfRows):
         }
 
 
-def _placed(
-    device: Device, rows: Rows, targets: DeviceArray, weights: DeviceArray, offsets: DeviceArray, loss: Loss,
-    features: int, bias: bool, outputs: tuple[int, ...],
-) -> DeviceSamples | DeviceOutputs:  # fmt: skip
-    """Samples on the device, with one margin for each row or with several."""
+def _placed(device: Device, rows: Rows, terms: Terms, outputs: int = 0) -> SamplesOnDevice:
+    """The samples on the device, for a loss of several outputs or of one."""
     if outputs:
-        return outputs_on_device(device, rows, targets, weights, loss, features, bias, outputs)
-    return samples_on_device(device, rows, targets, weights, offsets, loss, features, bias)
+        return outputs_on_device(device, rows, terms, outputs)
+    return samples_on_device(device, rows, terms)

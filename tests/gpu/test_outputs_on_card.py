@@ -13,7 +13,7 @@ from output_checks import MAKERS, check_pass, check_solution
 import reshuffle as rs
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu import CudaDevice
-from reshuffle.solvers.exact import lbfgs_of_outputs
+from reshuffle.solvers.exact import device_checks
 
 pytestmark = pytest.mark.skipif(bool(missing_card()), reason=missing_card() or "there is a card")
 
@@ -40,7 +40,7 @@ def test_the_minimiser_is_that_of_the_processor(name: str, device: CudaDevice) -
 def test_tall_sets(
     layout: str, widest: int, device: CudaDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lbfgs_of_outputs, "MANY", widest)
+    monkeypatch.setattr(device_checks, "MANY", widest)
     X, y = classes_of(200_000, 20, 10)
     problem = softmax(LAYOUTS[layout](X), y, ridge=1e-5)
     found = check_solution(problem, device, 1e-9)

@@ -46,7 +46,7 @@ def test_the_minimiser_is_that_of_the_processor(name: str, device: HostDevice) -
 def test_many_coordinates_with_a_ridge(
     layout: str, device: HostDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lbfgs_of_outputs, "MANY", 10)
+    monkeypatch.setattr(device_checks, "MANY", 10)
     X, y = classes_of()
     found = check_solution(softmax(LAYOUTS[layout](X), y, ridge=1e-3), device, 1e-10)
     assert "hessian_rows" not in found.trace
@@ -59,7 +59,7 @@ def test_many_coordinates_with_a_ridge(
 def test_tall_sets_begin_with_samples(
     widest: int, device: HostDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lbfgs_of_outputs, "MANY", widest)
+    monkeypatch.setattr(device_checks, "MANY", widest)
     monkeypatch.setattr(device_newton, "WORK_PER_BYTE", 0)
     X, y = classes_of(170_000, 5)
     problem = softmax(X.astype(np.float32), y, ridge=1e-5)
@@ -72,7 +72,7 @@ def test_tall_sets_begin_with_samples(
 def test_a_run_goes_on_with_the_same_bits(
     widest: int, device: HostDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lbfgs_of_outputs, "MANY", widest)
+    monkeypatch.setattr(device_checks, "MANY", widest)
     problem = softmax(*classes_of(), ridge=1e-3)
     solver = rs.ExactProxRR(tol=1e-11, device=device)
     whole = solver.solve(problem)
@@ -131,7 +131,7 @@ def test_the_gap_is_never_below_the_truth(name: str, device: HostDevice) -> None
 def test_starts_near_and_far_out(
     widest: int, device: HostDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lbfgs_of_outputs, "MANY", widest)
+    monkeypatch.setattr(device_checks, "MANY", widest)
     problem = softmax(*classes_of(), ridge=1e-3)
     solver = rs.ExactProxRR(tol=1e-9, device=device)
     best = rs.ExactProxRR(tol=1e-12).solve(problem).x
@@ -151,7 +151,7 @@ def test_starts_near_and_far_out(
 def test_rows_without_entries(
     widest: int, device: HostDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lbfgs_of_outputs, "MANY", widest)
+    monkeypatch.setattr(device_checks, "MANY", widest)
     X, y = classes_of()
     gaps = sp.csr_matrix(sp.vstack([thin(X[:300]), sp.csr_matrix((300, X.shape[1]))]))
     for rows in (sp.csr_matrix(X.shape), gaps, np.zeros_like(X)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reshuffle.engines.base import Failure, Host, Reply, Task
 from reshuffle.errors import InputError, shown
 from reshuffle.gpu import CudaDevice, Device, DeviceExactRounds, DeviceRounds
-from reshuffle.gpu.clients import NUMBERS
+from reshuffle.gpu.row_kind import NUMBERS
 
 
 @dataclass(frozen=True)

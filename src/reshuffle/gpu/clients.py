@@ -1,29 +1,23 @@
-"""Many clients' samples on a device: the visits of a round, and the sum of the clients' changes."""
+"""The samples of many clients on a device, and what the kernels of a round need besides."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
-from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.checks import check_first, check_index, check_sparse
+from reshuffle.gpu.arrays import DeviceArray
+from reshuffle.gpu.checks import check_first
 from reshuffle.gpu.device import Device, Geometry, Launch, geometry, stride_of
+from reshuffle.gpu.row_kind import NUMBERS, RowKind, longest_of, rows_on_device, start_of
 from reshuffle.gpu.source import LOSSES
-from reshuffle.gpu.stream import jumps, stream_state
 from reshuffle.losses import Loss
 from reshuffle.losses.native import built_in
 from reshuffle.rows import Rows
 
-NUMBERS = {"float64": "double", "float32": "float"}
-"""The numbers that models can be made of, and their names in C++."""
-PLACES = 1 << 16
-"""Places of samples have 16 bits while they are shuffled in shared memory."""
-SHUFFLING = 64 * 1024
-"""Bytes of shared memory of a block that shuffles: three blocks of this size fit on a processor at a time."""
 WARP = 32
 
 
@@ -55,32 +49,21 @@ def check_loss_on_device(loss: Loss) -> str:
 
 
 def settings_of_clients(
-    device: Device, *, values: np.dtype[np.generic], start: np.dtype[np.generic], dense: bool, unit: bool, longest: int, width: int,
-    number: np.dtype[np.generic], bias: bool, ridge: bool, weighted: bool, loss: Loss,
+    device: Device, kind: RowKind, *, longest: int, number: np.dtype[np.generic], bias: bool, ridge: bool, weighted: bool, loss: Loss
 ) -> tuple[Geometry, dict[str, str]]:  # fmt: skip
     """How clients with rows of at most ``longest`` entries are laid out, and the settings of their kernels."""
-    at = geometry(device, longest, stride_of(width, number), number)
+    at = geometry(device, longest, stride_of(kind.features + bias, number), number)
+    rows = {name: kind.settings[name] for name in ("VALUE", "START", "DENSE")}
+    flags = {"WHOLE": at.whole, "IN_SHARED": at.shared, "BIAS": bias, "RIDGE": ridge, "WEIGHTED": weighted}  # fmt: skip
     return at, {
-        "REAL": NUMBERS[number.name],
-        "VALUE": "bool" if unit else NUMBERS[values.name],
-        "START": f"std::{start.name}_t",
-        "DENSE": str(int(dense)),
-        "LANES": str(at.lanes),
-        "HELD": str(at.held),
-        "AHEAD": str(at.ahead),
-        "WHOLE": str(int(at.whole)),
-        "IN_SHARED": str(int(at.shared)),
-        "BIAS": str(int(bias)),
-        "RIDGE": str(int(ridge)),
-        "WEIGHTED": str(int(weighted)),
-        "THREADS": str(at.threads),
-        "RESIDENT": str(at.resident),
-        "LOSS": check_loss_on_device(loss),
-    }
+        "REAL": NUMBERS[number.name], **rows, "LANES": str(at.lanes), "HELD": str(at.held), "AHEAD": str(at.ahead),
+        **{name: str(int(flag)) for name, flag in flags.items()},
+        "THREADS": str(at.threads), "RESIDENT": str(at.resident), "LOSS": check_loss_on_device(loss),
+    }  # fmt: skip
 
 
 class DeviceClients:
-    """Σ_m (x_m - x) over the local passes of very many clients, from the same x.
+    """The samples of very many clients, for rounds of local passes.
 
     Parameters
     ----------
@@ -122,170 +105,51 @@ class DeviceClients:
         if rows.dense and rows.values.shape != (n, features):
             raise InputError(f"rows must have shape {(n, features)}, got {rows.values.shape}")
         self.number = np.dtype(number)
-        values = rows.values.dtype if rows.values.dtype == np.float32 else np.dtype(np.float64)
-        start = np.dtype(np.uint32 if rows.stored < 2**32 else np.uint64)
+        value = np.dtype(np.float32 if rows.values.dtype == np.float32 else np.float64)
         # A lane that has no entry reads the first entry of all rows instead.
         if not rows.dense and not rows.stored:
             one = np.zeros(1, dtype=np.uint32)
             rows = rows._replace(
-                values=rows.values if rows.unit else one.astype(values), indices=one
+                values=rows.values if rows.unit else one.astype(value), indices=one
             )
-        if not rows.dense:
-            check_index(rows, features)
-        columns: Any = None if rows.dense else device.put(rows.indices, np.uint32)
-        starts: Any = None if rows.dense else device.put(rows.indptr, start)
-        self.rows_on_device: DeviceRows = (
-            None if rows.unit else device.put(rows.values, values), columns, starts
-        )  # fmt: skip
-        if not rows.dense:
-            check_sparse(columns, starts, n, features)
-        self.longest = features if rows.dense else _longest(device, starts)
-        self.targets_on_device = device.put(targets, self.number)
-        self.weights_on_device = device.put(weights, self.number) if len(weights) else None
+        self.rows = rows_on_device(device, rows, n, features, value, np.dtype(np.uint32))
+        kind = RowKind.of(self.rows, features)._replace(start=start_of(rows))
+        self.samples = (
+            *self.rows,
+            device.put(targets, self.number),
+            device.put(weights, self.number) if len(weights) else None,
+        )
+        """Rows, targets and weights, as the kernels take them."""
         self.first_on_device = device.put(first, np.int64)
         self.stride = stride_of(self.width, self.number)
         self.layout, settings = settings_of_clients(
-            device, values=values, start=start, dense=rows.dense, unit=rows.unit, longest=self.longest, width=self.width,
-            number=self.number, bias=bias, ridge=ridge > 0.0, weighted=len(weights) > 0, loss=loss,
+            device, kind, longest=features if kind.dense else longest_of(self.rows[2]), number=self.number,
+            bias=bias, ridge=ridge > 0.0, weighted=len(weights) > 0, loss=loss,
         )  # fmt: skip
         self.kernels = device.compile(settings, unit)
         self.unit = unit
-        self._largest = int(np.diff(first).max())
-        self._jumps = device.put(jumps(), np.uint64)
         self.out = device.room(self.width, np.float64)
         self._room: dict[str, DeviceArray] = {}
-
-    # --- visits ----------------------------------------------------------------------------------
-
-    def bounds(self, counts: NDArray[np.int64]) -> DeviceArray:
-        """Where the visits of each client begin and end, on the device."""
-        return self.device.put(np.concatenate([[0], np.cumsum(counts)]), np.int64)
-
-    def in_order(self) -> object:
-        """The visits of every sample in the order of the rows, on the device."""
-        return self.device.put(np.arange(self.first[-1]), np.uint32)
-
-    def drawn(
-        self, order: str, bounds: object, positions: object, total: int, seed: int, *stream: int
-    ) -> object:
-        """The visits of a round, drawn on the device; they equal those drawn on the processor.
-
-        Client c draws from the numbers of the stream that begin at positions[c]. The last number of ``stream`` is that of the round.
-        """
-        visits = self.kept_room("visits", total, np.uint32)
-        name, launch = "draw_visits", self._launch(4 * WARP, 0)
-        if order == "shuffle":
-            largest = self._largest
-            fitting = min(self.device.block_memory, SHUFFLING) // (2 * largest) - 2
-            lanes = max(self.device.lanes)
-            threads = min(4 * lanes, max(fitting // lanes, 0) * lanes)
-            name, launch = "shuffle_global", self._launch(lanes, 0)
-            if threads and largest < PLACES:
-                name, launch = "shuffle_shared", self._launch(threads, 2 * largest * (threads + 2))
-        self.kernels.run(
-            name,
-            launch,
-            self.first_on_device,
-            bounds,
-            positions,
-            np.int64(self.clients),
-            *stream_state(seed, *stream),
-            self._jumps,
-            visits,
-        )
-        # While the kernel works, the state of the next round is found, which takes the processor a tenth of a millisecond.
-        stream_state(seed, *stream[:-1], stream[-1] + 1)
-        return visits
-
-    def _launch(self, threads: int, memory: int) -> Launch:
-        threads = min(threads, 4 * max(self.device.lanes))
-        return Launch(-(-self.clients // threads), threads, memory)
-
-    # --- passes ----------------------------------------------------------------------------------
-
-    def sum_of_changes(
-        self,
-        x: Array,
-        step: float,
-        visits: object,
-        bounds: object,
-        averages: object,
-        batch: int = 1,
-        chosen: NDArray[np.int64] | None = None,
-    ) -> Array:
-        """Σ_m (x_m - x) over the chosen clients, or over all."""
-        given = np.ascontiguousarray(x, dtype=np.float64)
-        self.start_passes(
-            self.device.put(given, self.number), step, visits, bounds, averages, batch, chosen
-        )
-        found: Array = self.device.get(self.out)
-        return found[: self.width]
-
-    def start_passes(
-        self,
-        x: object,
-        step: float,
-        visits: object,
-        bounds: object,
-        averages: object,
-        batch: int = 1,
-        chosen: NDArray[np.int64] | None = None,
-    ) -> DeviceArray:
-        """Start ``sum_of_changes`` for an x on the device; returns the array on the device that will hold the sum."""
-        count = self.clients if chosen is None else len(chosen)
-        at, device, real = self.layout, self.device, self.number.type
-        blocks, models, sums = self.room_for(count)
-        groups = blocks * at.groups
-        coefs = self.kept_room("coefs", groups * batch, self.number) if batch > 1 else None
-        self.kernels.run(
-            "local_passes",
-            Launch(blocks, at.threads, at.memory),
-            *self.rows_on_device,
-            self.targets_on_device,
-            self.weights_on_device,
-            visits,
-            bounds,
-            averages,
-            None if chosen is None else device.put(chosen, np.int64),
-            np.int64(count),
-            x,
-            np.int32(self.features),
-            np.int32(batch),
-            np.uint32(0),
-            real(step),
-            real(self.ridge),
-            models,
-            coefs,
-            sums,
-        )
-        return self.add_blocks(sums, blocks)
 
     def add_blocks(self, sums: object, blocks: int) -> DeviceArray:
         """Start the sum of the blocks' sums; returns the array on the device that will hold it."""
         self.kernels.run(
-            "sum_of_blocks",
-            Launch(-(-self.width // WARP), min(WARP, max(self.device.lanes))),
-            sums,
-            np.int64(blocks),
-            np.int32(self.width),
-            self.out,
-        )
+            "sum_of_blocks", Launch(-(-self.width // WARP), min(WARP, max(self.device.lanes))),
+            sums, np.int64(blocks), np.int32(self.width), self.out,
+        )  # fmt: skip
         return self.out
 
-    def room_for(self, count: int) -> tuple[int, DeviceArray | None, DeviceArray]:
-        """The number of blocks for ``count`` clients, memory for models that do not fit into shared memory, and memory for the blocks' sums."""
+    def room_for(self, count: int) -> tuple[Launch, DeviceArray | None, DeviceArray]:
+        """The launch for ``count`` clients, memory for models that do not fit into shared memory, and memory for the blocks' sums."""
         at, device = self.layout, self.device
         blocks = max(1, min(device.processors * at.resident, -(-count // at.groups)))
         size = blocks * at.groups * self.stride
         models = None if at.shared else self.kept_room("models", size, self.number)
-        return blocks, models, self.kept_room("sums", blocks * self.stride, self.number)
+        launch = Launch(blocks, at.threads, at.memory)
+        return launch, models, self.kept_room("sums", blocks * self.stride, self.number)
 
     def kept_room(self, name: str, size: int, dtype: object) -> DeviceArray:
         """An array on the device that is kept for the next round."""
         if name not in self._room or self._room[name].size < size:
             self._room[name] = self.device.room(size, dtype)
         return self._room[name]
-
-
-def _longest(device: Device, starts: DeviceArray) -> int:
-    return int(device.get((starts[1:] - starts[:-1]).max()))

@@ -178,6 +178,11 @@ def geometry(device: Device, longest: int, width: int, number: np.dtype[np.gener
     return Geometry(lanes, held, ahead, whole, True, *best[1:])
 
 
+def zeros(device: Device, *shape: int) -> DeviceArray:
+    """float64 zeros on the device."""
+    return device.put(np.zeros(shape), np.float64)
+
+
 def is_device(given: object) -> TypeGuard[Device]:
     """Whether an object has the methods of a device."""
     return hasattr(given, "put") and hasattr(given, "room")

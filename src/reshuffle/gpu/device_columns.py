@@ -6,8 +6,8 @@ import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.device import Device, Kernels, Launch
-from reshuffle.gpu.pass_layout import THREADS
+from reshuffle.gpu.device import Device, Kernels
+from reshuffle.gpu.pass_layout import over
 
 SHORTEST = 256
 """The fewest entries in a stretch of a column, which a thread adds up one after the other: writing their sum costs as much as a few entries."""
@@ -30,15 +30,15 @@ class DeviceColumns:
         values, _, starts = rows
         stored = int(starts[-1])
         keys = device.room(stored, np.int64)
-        self.kernels.run("keys_of_entries", launch(device, n), *rows, np.int64(n), keys)
+        self.kernels.run("keys_of_entries", over(device, n), *rows, np.int64(n), keys)
         keys = keys[:stored]
-        order = keys.argsort()  # no two keys are equal: every sort gives the same order
+        order = device.order(keys)  # no two keys are equal: every sort gives the same order
         self.values = None if values is None else values[:stored][order]
         keys = keys[order]
         del order
         found = device.room(features + 1, np.int64)
         self.kernels.run(
-            "column_starts", launch(device, stored + 1), keys, np.int64(stored), np.int64(n), np.int32(features), found
+            "column_starts", over(device, stored + 1), keys, np.int64(stored), np.int64(n), np.int32(features), found
         )  # fmt: skip
         self.rows = (keys % n).astype(np.uint32)
         begins = device.get(found)
@@ -56,18 +56,11 @@ class DeviceColumns:
         parts = self.device.room(self.stretches * outputs, np.float64)
         found = self.device.room(self.features * outputs, np.float64)
         self.kernels.run(
-            "stretch_sums", launch(self.device, self.stretches * outputs), self.values, self.rows, self.bounds,
+            "stretch_sums", over(self.device, self.stretches * outputs), self.values, self.rows, self.bounds,
             np.int64(self.stretches), np.int32(outputs), slopes, parts,
         )  # fmt: skip
         self.kernels.run(
-            "column_sums", launch(self.device, self.features * outputs), parts, self.first, np.int32(self.features),
+            "column_sums", over(self.device, self.features * outputs), parts, self.first, np.int32(self.features),
             np.int32(outputs), found,
         )  # fmt: skip
         return found.reshape(self.features, outputs)
-
-
-def launch(device: Device, work: int, summing: bool = False) -> Launch:
-    """A launch with one thread for each of ``work`` pieces; with ``summing``, a block has memory for a sum over its threads."""
-    threads = THREADS if max(device.lanes) > 1 else 1
-    blocks = max(1, min(64 * device.processors, -(-work // threads)))
-    return Launch(blocks, threads, 8 * threads if summing else 0)

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from reshuffle.arrays import Array
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray
-from reshuffle.gpu.checks import check_passes, check_positions
 from reshuffle.gpu.clients import DeviceClients, LocalPasses
-from reshuffle.gpu.device import Launch
 from reshuffle.gpu.paired_arrays import PairedArrays
 from reshuffle.gpu.points import Points
+from reshuffle.gpu.rounds import ClientRounds
 
 SAME_ANCHOR = np.empty(0, dtype=np.int32)
 
@@ -39,11 +38,10 @@ class RoundImage(NamedTuple):
     residual: Residual
 
 
-class DeviceExactRounds:
+class DeviceExactRounds(ClientRounds):
     """The passes x_m ← x_m - γ(∇f_i(x_m) - ∇f_i(x) + ∇f_m(x) - h_m), with h_m = (x - z_m)/τ_m and τ_m = γ·averages_m·n_m·passes.
 
-    ``positions`` say where each client's random numbers begin in the stream of a round. ``products`` says whether margins of
-    the residuals are wanted, which products of residuals need.
+    ``products`` says whether margins of the residuals are wanted, which products of residuals need.
     """
 
     def __init__(
@@ -55,9 +53,6 @@ class DeviceExactRounds:
         *,
         products: bool = False,
     ) -> None:
-        sizes = np.diff(clients.first)
-        check_passes(passes.order, passes.batch, passes.visits, passes.averages, sizes)
-        check_positions(positions, passes.passes * passes.visits)
         wrong = [
             (clients.unit != "exact", f'DeviceClients(unit="exact"), got unit="{clients.unit}"'),
             (clients.ridge != 0.0, f"clients without a ridge, which the server takes in its prox, got ridge={clients.ridge!r}"),
@@ -68,28 +63,15 @@ class DeviceExactRounds:
         for is_wrong, wanted in wrong:
             if is_wrong:
                 raise InputError(f"DeviceExactRounds needs {wanted}")
-        self.clients, self.passes, self.seed, self.products = clients, passes, seed, products
-        self.samples = int(sizes.sum())
-        device = clients.device
-        self._bounds = [
-            device.put(clients.first + p * self.samples, np.int64) for p in range(passes.passes)
-        ]
-        # A permutation of n samples takes n - 1 random numbers.
-        self._positions = [
-            device.put(positions + p * (sizes - 1), np.int64) for p in range(passes.passes)
-        ]
-        self.copies = PairedArrays(device, clients.number)
-        self._factors = device.put(passes.averages, clients.number)
-        self._blind = device.put(np.zeros(clients.clients), np.int32)
-        self._fixed = self._drawn(0) if passes.fixed or passes.order == "cyclic" else None
-        alike = bool(np.all(sizes == sizes[0]))
-        self._everyone = None if alike else self._by_size(np.arange(clients.clients))
+        super().__init__(clients, passes, seed, positions, passes.passes)
+        self.products, self.copies = products, PairedArrays(clients.device, clients.number)
+        self._blind = clients.device.put(np.zeros(clients.clients), np.int32)
 
     # --- a round ---------------------------------------------------------------------------------
 
     def start(self, x: Array) -> Points:
         """z_m = x, and so h_m = 0."""
-        zero = self.clients.device.put(np.zeros(self.samples), self.clients.number)
+        zero = self.clients.device.put(np.zeros(self.total), self.clients.number)
         return Points(np.array(x, dtype=np.float64).reshape(1, -1), SAME_ANCHOR, zero)
 
     def residuals(
@@ -103,17 +85,26 @@ class DeviceExactRounds:
         """The round ``number`` of the chosen clients, or of all, from x and z."""
         clients, device = self.clients, self.clients.device
         at = device.put(np.ascontiguousarray(x, dtype=np.float64).reshape(-1), clients.number)
-        coefs = device.room(self.samples, clients.number)
+        coefs = device.room(self.total, clients.number)
         if chosen is not None:
             coefs[:] = z.coefs
         room = device.room if self.products else partial(clients.kept_room, "margins")
-        margins = room(self.samples, clients.number)
+        margins = room(self.total, clients.number)
         out = self.start_passes(z, at, step, number, coefs, margins, chosen)
         total: Array = np.array(device.get(out)[: clients.width])
-        blind = np.empty(0, dtype=np.int64)
-        if device.get(self._blind.any()):
+        anchor, count = x.reshape(1, -1), clients.clients
+        moved = Points(anchor - z.anchors, z.anchor_of, coefs - z.coefs if self.products else None)
+        image = Points(anchor, SAME_ANCHOR, coefs)
+        if chosen is not None:
+            image = Points(z.anchors, z.anchor_of, coefs).anchored(anchor, chosen, count)
+        if device.get(self._blind.any()):  # these clients' passes were replaced by a plain step
             blind = np.flatnonzero(device.get(self._blind))
-        return self._settled(z, x.reshape(1, -1), coefs, margins, total, chosen, blind)
+            old = z.anchors[z.rows(count)[blind]]
+            visits = self.passes.passes * self.passes.visits[blind]
+            step_taken = (anchor - old) / visits[:, None]
+            image = image.anchored(old + step_taken, blind, count)
+            moved = moved.anchored(step_taken, blind, count)
+        return RoundImage(image, Residual(moved, margins, total))
 
     def start_passes(
         self,
@@ -127,27 +118,20 @@ class DeviceExactRounds:
     ) -> DeviceArray:
         """Start the kernels of a round for an x on the device: they fill ``coefs`` and ``margins``. Returns the array that will hold the sum of residuals."""
         clients, device, real = self.clients, self.clients.device, self.clients.number.type
-        order = self._everyone if chosen is None else self._by_size(chosen)
-        count = clients.clients if order is None else len(order)
-        blocks, vectors, sums = clients.room_for(count)
+        order, count = self.in_turn(chosen)
+        launch, vectors, sums = clients.room_for(count)
         slopes, offsets = (
-            clients.kept_room(name, self.samples, clients.number) for name in ("slopes", "offsets")
+            clients.kept_room(name, self.total, clients.number) for name in ("slopes", "offsets")
         )
         self._blind[:] = 0
         clients.kernels.run(
-            "exact_local_passes", Launch(blocks, clients.layout.threads, clients.layout.memory),
-            *clients.rows_on_device, clients.targets_on_device, clients.weights_on_device, clients.first_on_device,
-            self.visits(number), np.int64(self.samples), self._factors,
-            None if order is None else device.put(order, np.int64), np.int64(count), x,
+            "exact_local_passes", launch, *clients.samples, clients.first_on_device,
+            self.visits(number), np.int64(self.total), self.averages, order, np.int64(count), x,
             device.put(z.anchors, clients.number), device.put(z.anchor_of, np.int32) if len(z.anchor_of) else None,
             z.coefs, np.int32(clients.features), np.int32(self.passes.passes), np.int32(self.products), np.uint32(0),
             real(step), slopes, offsets, margins, coefs, self._blind, vectors, sums,
         )  # fmt: skip
-        return clients.add_blocks(sums, blocks)
-
-    def visits(self, number: int) -> object:
-        """The visits of all passes of a round, on the device."""
-        return self._drawn(number) if self._fixed is None else self._fixed
+        return clients.add_blocks(sums, launch.blocks)
 
     # --- products --------------------------------------------------------------------------------
 
@@ -172,7 +156,7 @@ class DeviceExactRounds:
         clients, get = self.clients, self.clients.device.get
         first, last = clients.first[client : client + 2].tolist()
         own = np.asarray(get(coefs[first:last]), dtype=np.float64)
-        values, columns, starts = clients.rows_on_device
+        values, columns, starts = clients.rows
         out = np.zeros(clients.width)
         if columns is None:
             out[: clients.features] = np.sum(own[:, None] * get(values[first:last]), axis=0)
@@ -186,39 +170,3 @@ class DeviceExactRounds:
         if clients.bias:
             out[-1] = own.sum()
         return out
-
-    # --- details ---------------------------------------------------------------------------------
-
-    def _settled(
-        self, z: Points, x: Array, coefs: DeviceArray, margins: DeviceArray, total: Array,
-        chosen: NDArray[np.int64] | None, blind: NDArray[np.int64],
-    ) -> RoundImage:  # fmt: skip
-        """Image and residual after the kernels; clients whose passes were replaced by a plain step get anchors of their own."""
-        count = self.clients.clients
-        moved = Points(x - z.anchors, z.anchor_of, coefs - z.coefs if self.products else None)
-        image = Points(x, SAME_ANCHOR, coefs)
-        if chosen is not None:
-            image = Points(z.anchors, z.anchor_of, coefs).anchored(x, chosen, count)
-        if len(blind):
-            old = z.anchors[z.rows(count)[blind]]
-            visits = self.passes.passes * self.passes.visits[blind]
-            step = (x - old) / visits[:, None]
-            image = image.anchored(old + step, blind, count)
-            moved = moved.anchored(step, blind, count)
-        return RoundImage(image, Residual(moved, margins, total))
-
-    def _by_size(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The largest clients first, because the clients of a block wait for each other."""
-        return chosen[np.argsort(-self.passes.visits[chosen], kind="stable")]
-
-    def _drawn(self, number: int) -> object:
-        count, clients = self.passes.passes, self.clients
-        if self.passes.order == "cyclic":
-            rows = np.tile(np.arange(self.samples, dtype=np.uint32), count)
-            return clients.device.put(rows, np.uint32)
-        found: object = None
-        for bounds, positions in zip(self._bounds, self._positions, strict=True):
-            found = clients.drawn(
-                "shuffle", bounds, positions, count * self.samples, self.seed, number
-            )
-        return found

@@ -8,11 +8,12 @@ import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray
-from reshuffle.gpu.clients import NUMBERS
 from reshuffle.gpu.device import Device
 from reshuffle.gpu.inputs import check_device_matrix
 from reshuffle.gpu.output_samples import DeviceOutputs
 from reshuffle.gpu.placing import samples_on_device
+from reshuffle.gpu.row_kind import RowKind
+from reshuffle.gpu.samples import Terms
 from reshuffle.gpu.source import VECTOR_LOSSES
 from reshuffle.losses import Loss, Squared
 from reshuffle.losses.native import built_in
@@ -31,34 +32,23 @@ def check_outputs_on_device(loss: Loss) -> str:
     return name
 
 
-def settings_of_outputs(
-    value: np.dtype[np.generic], column: np.dtype[np.generic] | None, start: np.dtype[np.generic] | None, loss: Loss, bias: bool
-) -> dict[str, str]:  # fmt: skip
-    """The settings of the kernels for rows of these types; dense rows have neither columns nor starts."""
-    return {
-        "VALUE": "bool" if value == np.bool_ else NUMBERS[value.name],
-        "COLUMN": "std::uint32_t" if column is None else f"std::{column.name}_t",
-        "START": "std::uint64_t" if start is None else f"std::{start.name}_t",
-        "DENSE": str(int(column is None)),
-        "LOSS": check_outputs_on_device(loss),
-        "BIAS": "true" if bias else "false",
-    }
+def settings_of_outputs(kind: RowKind, loss: Loss, bias: bool) -> dict[str, str]:
+    """The settings of the kernels for these rows."""
+    settings = {"LOSS": check_outputs_on_device(loss), "BIAS": "true" if bias else "false"}
+    return kind.settings | settings
 
 
-def outputs_on_device(
-    device: Device, rows: Rows, targets: DeviceArray, weights: DeviceArray, loss: Loss, features: int, bias: bool, outputs: tuple[int, ...],
-) -> DeviceOutputs:  # fmt: skip
+def outputs_on_device(device: Device, rows: Rows, terms: Terms, outputs: int) -> DeviceOutputs:
     """Samples for passes on the device. Arrays that are already there, in a type that the kernels read, are not copied."""
+    loss = terms.loss
     check_outputs_on_device(loss)
-    n = len(targets)
-    nothing = device.put(np.zeros(n, dtype=np.float32), np.float32)
-    base = samples_on_device(device, rows, nothing, weights, np.empty(0), Squared(), features, bias)
-    values, columns, starts = base.rows
-    column, start = (None if a is None else np.dtype(a.dtype) for a in (columns, starts))
-    value = np.dtype(np.bool_ if values is None else values.dtype)
-    kernels = device.compile(settings_of_outputs(value, column, start, loss, bias), "outputs")
-    kind = np.int32 if loss.targets == "classes" else np.float64
-    return DeviceOutputs(base, kernels, device.put(targets, kind), loss, (int(outputs[0]),))
+    nothing = device.put(np.zeros(len(terms.targets), dtype=np.float32), np.float32)
+    own = terms._replace(targets=nothing, offsets=np.empty(0), loss=Squared())
+    base = samples_on_device(device, rows, own)
+    kind = RowKind.of(base.rows, terms.features)
+    kernels = device.compile(settings_of_outputs(kind, loss, terms.bias), "outputs")
+    target = np.int32 if loss.targets == "classes" else np.float64
+    return DeviceOutputs(base, kernels, device.put(terms.targets, target), loss, (outputs,))
 
 
 def check_output_targets(device: Device, y: object, n: int, loss: Loss) -> tuple[DeviceArray, int]:

@@ -11,9 +11,10 @@ import numpy as np
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.device import Device, Kernels, Launch
-from reshuffle.gpu.device_columns import DeviceColumns, launch
-from reshuffle.gpu.samples import BLOCK, DeviceSamples, Pass, spread_rows
+from reshuffle.gpu.device import Kernels, zeros
+from reshuffle.gpu.device_columns import DeviceColumns
+from reshuffle.gpu.pass_layout import over
+from reshuffle.gpu.samples import BLOCK, Pass, SamplesAround, spread_rows, unless_empty
 from reshuffle.losses import Loss
 
 PIECES = 2
@@ -21,53 +22,25 @@ PIECES = 2
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceOutputs:
+class DeviceOutputs(SamplesAround):
     """Σ_i w_i·l(xᵀa_i + b, y_i) with K margins in each row, and x of shape (features + bias, K); ``outputs_on_device`` makes one.
 
     It has the methods of ``DeviceSamples``; slopes are n × K matrices of the device. All arithmetic is float64.
+    ``base`` has the rows and weights; its targets are not read.
     """
 
-    base: DeviceSamples
-    """The rows and weights; its targets are not read."""
     kernels: Kernels
     targets: DeviceArray
     """Classes (int32), or a row of K numbers for each sample."""
     loss: Loss
     outputs: tuple[int]
 
-    on_disk = False
     rounded = False
-    room = np.empty(0)
-    """Empty: these passes do not round terms to integers (see ``DeviceSamples.room``)."""
     offsets = np.empty(0)
-
-    @property
-    def device(self) -> Device:
-        return self.base.device
 
     @property
     def rows(self) -> DeviceRows:
         return self.base.rows
-
-    @property
-    def weights(self) -> DeviceArray:
-        return self.base.weights
-
-    @property
-    def features(self) -> int:
-        return self.base.features
-
-    @property
-    def bias(self) -> bool:
-        return self.base.bias
-
-    @property
-    def n(self) -> int:
-        return self.base.n
-
-    @property
-    def width(self) -> int:
-        return self.base.width
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,7 +66,7 @@ class DeviceOutputs:
             self._sparse_margins(to, slopes)
             value = self._slopes(slopes, 0, self.n)
             return Pass(value / self.n, self.combined(slopes), slopes)
-        total, value = self._zeros(), 0.0
+        total, value = zeros(self.device, *self.shape), 0.0
         with np.errstate(all="ignore"):  # as in the core
             for first, block in self._blocks(self.width):
                 part = slopes[first : first + len(block)]
@@ -101,10 +74,6 @@ class DeviceOutputs:
                 value += self._slopes(part, first, len(part))
                 total += self._across(block, self._weighted(part, first))
         return Pass(value / self.n, self.device.get(total) / self.n, slopes)
-
-    def value(self, x: Array) -> float:
-        """Σ_i w_i·l(xᵀa_i + b, y_i)."""
-        return self.at(x).value * self.n
 
     def margins(self, x: Array) -> DeviceArray:
         """xᵀa_i + b, on the device."""
@@ -117,14 +86,9 @@ class DeviceOutputs:
             self._sparse_margins(to, found)
         return found
 
-    def slopes(self, x: Array) -> tuple[DeviceArray, Array]:
-        """The slopes at x, on the device, and the mean gradient."""
-        found = self.at(x)
-        return found.slopes, found.gradient
-
     def combined(self, slopes: DeviceArray) -> Array:
         """(1/n) Σ w_i a_i s_iᵀ; with an intercept, the last row is (1/n) Σ w_i s_iᵀ."""
-        slopes, total = self.device.put(slopes, np.float64), self._zeros()
+        slopes, total = self.device.put(slopes, np.float64), zeros(self.device, *self.shape)
         if self.dense:
             with np.errstate(all="ignore"):
                 for first, block in self._blocks(self.width):
@@ -141,13 +105,7 @@ class DeviceOutputs:
     def conjugates(self, slopes: DeviceArray, scale: float) -> float:
         """Σ_i w_i·l*(scale·s_i, y_i)."""
         scaled = slopes if scale == 1.0 else slopes * scale
-        how = launch(self.device, self.n, summing=True)
-        sums = self.device.room(how.blocks, np.float64)
-        self.kernels.run(
-            "conjugates_of_outputs", how, self.targets, self._given_weights, np.int64(self.n), np.int32(self.outputs[0]),
-            scaled, sums,
-        )  # fmt: skip
-        return float(self.device.get(sums)[: how.blocks].sum())
+        return self._summed("conjugates_of_outputs", scaled, np.int64(self.n))
 
     @cached_property
     def at_zero(self) -> float:
@@ -163,13 +121,16 @@ class DeviceOutputs:
 
     def _slopes(self, table: DeviceArray, first: int, count: int) -> float:
         """Σ w_i l_i over ``count`` rows; ``table`` holds their margins and is overwritten with their slopes."""
-        how = launch(self.device, count, summing=True)
-        sums = self.device.room(how.blocks, np.float64)
+        return self._summed("slopes_of_outputs", table, np.int64(first), np.int64(count))
+
+    def _summed(self, kernel: str, table: DeviceArray, *rows: np.int64) -> float:
+        """The sum of the losses, or of their conjugates, over ``rows`` of a table; their number is the last of ``rows``."""
+        launch = over(self.device, int(rows[-1]), memory=8)
+        sums = self.device.room(launch.blocks, np.float64)
         self.kernels.run(
-            "slopes_of_outputs", how, self.targets, self._given_weights, np.int64(first), np.int64(count),
-            np.int32(self.outputs[0]), table, sums,
+            kernel, launch, self.targets, unless_empty(self.weights), *rows, np.int32(self.outputs[0]), table, sums
         )  # fmt: skip
-        return float(self.device.get(sums)[: how.blocks].sum())
+        return float(self.device.get(sums)[: launch.blocks].sum())
 
     def _across(self, block: DeviceArray, table: DeviceArray) -> DeviceArray:
         """blockᵀ·table, as a sum over equal pieces of rows that are multiplied at the same time.
@@ -188,21 +149,13 @@ class DeviceOutputs:
 
     def _sparse_margins(self, x: DeviceArray, out: DeviceArray) -> None:
         self.kernels.run(
-            "margins_of_outputs", launch(self.device, self.n * self.outputs[0]), *self.rows, np.int64(self.n),
+            "margins_of_outputs", over(self.device, self.n * self.outputs[0]), *self.rows, np.int64(self.n),
             np.int32(self.features), x, np.int32(self.outputs[0]), out,
         )  # fmt: skip
 
     def _table(self) -> DeviceArray:
-        return self.device.room(self.n * self.outputs[0], np.float64).reshape(
-            self.n, self.outputs[0]
-        )
-
-    def _zeros(self) -> DeviceArray:
-        return self.device.put(np.zeros(self.shape), np.float64)
-
-    @property
-    def _given_weights(self) -> DeviceArray | None:
-        return self.weights if len(self.weights) else None
+        shape = self.n, self.outputs[0]
+        return self.device.room(shape[0] * shape[1], np.float64).reshape(*shape)
 
     def _weighted(self, part: DeviceArray, first: int) -> DeviceArray:
         """Rows of a table from ``first`` on, times their weights."""
@@ -223,10 +176,8 @@ class DeviceOutputs:
             room = self.device.room(most * self.width, np.float64) if room is None else room
             if not self.dense:
                 room.fill(0.0)
-            warp = max(self.device.lanes)
-            how: Launch = launch(self.device, count * warp)
             self.kernels.run(
-                "rows_as_doubles", how, *self.rows, np.int32(self.features), np.int64(first), np.int64(count), room
+                "rows_as_doubles", over(self.device, count, warps=True), *self.rows, np.int32(self.features), np.int64(first), np.int64(count), room
             )  # fmt: skip
             yield first, room[: count * self.width].reshape(count, self.width)
 
@@ -242,7 +193,7 @@ class DeviceOutputs:
         if self.loss.quadratic:
             return np.kron(self._grams(None)[0], np.eye(K))
         p = self._probabilities(x)
-        total = self.device.put(np.zeros((width * K, width * K)), np.float64)
+        total = zeros(self.device, width * K, width * K)
         for first, block in self._blocks(width * K):
             own = p[first : first + len(block)]
             roots = self._weighted(own, first) * own  # w p²
@@ -267,14 +218,14 @@ class DeviceOutputs:
     def _probabilities(self, x: Array) -> DeviceArray:
         found = self.margins(x)
         self.kernels.run(
-            "bends_of_outputs", launch(self.device, self.n), np.int64(self.n), np.int32(self.outputs[0]), found
+            "bends_of_outputs", over(self.device, self.n), np.int64(self.n), np.int32(self.outputs[0]), found
         )  # fmt: skip
         return found
 
     def _grams(self, factors: DeviceArray | None) -> Array:
         """(1/n) Σ w_i c_ik a_i a_iᵀ for the factors in each column k of a table; without a table, c = 1."""
         count, width = 1 if factors is None else int(factors.shape[1]), self.width
-        total = self.device.put(np.zeros((count, width, width)), np.float64)
+        total = zeros(self.device, count, width, width)
         for first, block in self._blocks(width):
             for k in range(count):
                 other = block

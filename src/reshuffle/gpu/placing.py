@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,19 @@ from numpy.typing import NDArray
 from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.checks import check_index, check_sparse
-from reshuffle.gpu.clients import NUMBERS, check_loss_on_device
-from reshuffle.gpu.device import Device, Kernels, Launch
-from reshuffle.gpu.pass_layout import THREADS, PassLayout, pass_layout
-from reshuffle.gpu.samples import DeviceSamples
-from reshuffle.gpu.wide_samples import MANY, WideSamples, apart_layout
+from reshuffle.gpu.clients import check_loss_on_device
+from reshuffle.gpu.device import Device, Kernels
+from reshuffle.gpu.pass_layout import PassLayout, over, pass_layout
+from reshuffle.gpu.row_kind import (
+    MANY,
+    NUMBERS,
+    RowKind,
+    longest_of,
+    narrowest_index,
+    rows_on_device,
+)
+from reshuffle.gpu.samples import DeviceSamples, Terms
+from reshuffle.gpu.wide_samples import WideSamples
 from reshuffle.losses import Loss
 from reshuffle.rows import Rows
 from reshuffle.smoothness import OVERFLOW
@@ -31,82 +38,42 @@ LARGEST_EXPONENT = 500
 """The largest exponent of an entry: sums of squares of numbers beyond 2^500 overflow."""
 
 
-def samples_on_device(
-    device: Device,
-    rows: Rows,
-    targets: DeviceArray,
-    weights: DeviceArray,
-    offsets: DeviceArray,
-    loss: Loss,
-    features: int,
-    bias: bool,
-) -> DeviceSamples:
+def samples_on_device(device: Device, rows: Rows, terms: Terms) -> DeviceSamples:
     """Samples for passes on the device. Arrays that are already there, in a type that the kernels read, are not copied.
 
     Column indices that come from the processor are stored in 16 bits if they fit, and targets as float32 if that is exact.
     """
-    check_loss_on_device(loss)
-    n = len(targets)
-    value = np.dtype(rows.values.dtype)
-    values = None if rows.unit else device.put(rows.values, value)
-    columns = starts = None
-    if not rows.dense:
-        check_index(rows, features)
-        wanted = np.dtype(rows.indices.dtype)
-        if wanted not in COLUMNS or (features <= 2**16 and _is_here(rows.indices)):
-            wanted = np.dtype(np.uint16 if features <= 2**16 else np.uint32)
-        columns = device.put(rows.indices, wanted)
-        starts = device.put(rows.indptr, np.uint32 if rows.stored < 2**32 else np.uint64)
-        check_sparse(columns, starts, n, features)
-    target = type_of_targets(targets)
-    start = np.dtype(np.uint64) if starts is None else np.dtype(starts.dtype)
-    kind = RowKind(value, None if columns is None else np.dtype(columns.dtype), start, features)
-    arrays = [a for a in (values, columns) if a is not None]
-    aligned = all(_address(a) % 16 == 0 for a in arrays)
-    longest = features if starts is None else int((starts[1:] - starts[:-1]).max())
+    check_loss_on_device(terms.loss)
+    n, features = len(terms.targets), terms.features
+    column, narrowest = np.dtype(rows.indices.dtype), narrowest_index(features)
+    if column not in COLUMNS or (narrowest == np.uint16 and _is_here(rows.indices)):
+        column = narrowest
+    there = rows_on_device(device, rows, n, features, np.dtype(rows.values.dtype), column)
+    target, kind = type_of_targets(terms.targets), RowKind.of(there, features)
+    aligned = all(_address(a) % 16 == 0 for a in there[:2] if a is not None)
+    longest = features if kind.dense else longest_of(there[2])
     if kind.wide and n >= 2**32:
         raise InputError(f"rows with more than {MANY} columns: a device takes fewer than 2^32 of them, got {n}")  # fmt: skip
     compiled = partial(
-        kernels_of, device, kind, target, loss, bias, rows.stored / n, longest, aligned
+        kernels_of, device, kind, target, terms.loss, terms.bias, rows.stored / n, longest, aligned
     )
 
     layout, kernels = compiled(scaled=False)
     scales, exponent = None, 1
-    if kind.needs_scales(layout):
-        exponents = exponents_of_columns(device, kernels, (values, columns, starts), n, features)
+    if kind.needs_scales:
+        exponents = exponents_of_columns(device, kernels, there, n, features)
         scales, exponent = scales_of(device, exponents)
         if scales is not None:
             layout, kernels = compiled(scaled=True)
-    empty = np.empty(0)
+    weights, offsets = (
+        device.put(given, np.float64) if len(given) else np.empty(0)
+        for given in (terms.weights, terms.offsets)
+    )
     made = WideSamples if kind.wide else DeviceSamples
     return made(
-        device, kernels, layout, (values, columns, starts), device.put(targets, target),
-        device.put(weights, np.float64) if len(weights) else empty,
-        device.put(offsets, np.float64) if len(offsets) else empty,
-        loss, features, bias, scales, exponent, [1.0],
+        device, kernels, layout, there, device.put(terms.targets, target), weights, offsets,
+        terms.loss, features, terms.bias, scales, exponent, [1.0],
     )  # fmt: skip
-
-
-class RowKind(NamedTuple):
-    """The types of rows that kernels are compiled for. Dense rows have no column indices; rows of ones have type bool."""
-
-    value: np.dtype[np.generic]
-    column: np.dtype[np.generic] | None
-    start: np.dtype[np.generic]
-    features: int
-
-    @property
-    def unit(self) -> bool:
-        return self.value == np.bool_
-
-    @property
-    def wide(self) -> bool:
-        """Whether the memory of a block is too small for the columns (``WideSamples``)."""
-        return self.features > MANY
-
-    def needs_scales(self, layout: PassLayout) -> bool:
-        """Whether the sums of a pass are made of integers, so that the size of entries matters."""
-        return not self.wide and layout.settings["WIDE"] == "0" and not self.unit
 
 
 def kernels_of(
@@ -121,19 +88,10 @@ def kernels_of(
     scaled: bool,
 ) -> tuple[PassLayout, Kernels]:
     """The kernels for rows of this mean and largest length, with or without scales of columns."""
-    dense, size = kind.column is None, 0 if kind.column is None else kind.column.itemsize
-    layout = apart_layout(device, mean)
-    if not kind.wide:
-        layout = pass_layout(
-            device, kind.value, size, dense, kind.features, mean, longest, aligned, scaled
-        )
+    layout = pass_layout(device, kind, mean, longest, aligned, scaled)
     settings = {
-        "APART": "0",
-        "VALUE": "bool" if kind.unit else NUMBERS[kind.value.name],
-        "COLUMN": "std::uint32_t" if kind.column is None else f"std::{kind.column.name}_t",
-        "START": f"std::{kind.start.name}_t", "DENSE": str(int(dense)), "TARGET": NUMBERS[target.name],
-        "LOSS": check_loss_on_device(loss), "BIAS": "true" if bias else "false", "THREADS": str(layout.threads),
-        "RESIDENT": str(layout.resident), **layout.settings,
+        "APART": "0", **kind.settings, "TARGET": NUMBERS[target.name], "LOSS": check_loss_on_device(loss),
+        "BIAS": "true" if bias else "false", "THREADS": str(layout.threads), "RESIDENT": str(layout.resident), **layout.settings,
     }  # fmt: skip
     return layout, device.compile(settings, "problem")
 
@@ -164,9 +122,7 @@ def exponents_of_columns(
 ) -> NDArray[np.int32]:
     """The exponent of the largest entry of each column."""
     found = device.put(np.full(features, NOTHING), np.int32)
-    threads = THREADS if max(device.lanes) > 1 else 1
-    blocks = max(1, min(8 * device.processors, -(-n // threads)))
-    launch = Launch(blocks, threads)
+    launch = over(device, n, most=8)
     kernels.run("exponents_of_columns", launch, *rows, np.int64(n), np.int32(features), found)
     return device.get(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from math import frexp, ldexp
 from typing import Any, NamedTuple, Self
@@ -11,8 +12,8 @@ import numpy as np
 from reshuffle.arrays import Array
 from reshuffle.cached import cached_property, keep
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.device import Device, Kernels, Launch
-from reshuffle.gpu.pass_layout import THREADS, PassLayout
+from reshuffle.gpu.device import Device, Kernels, Launch, zeros
+from reshuffle.gpu.pass_layout import PassLayout, over
 from reshuffle.losses import Loss
 
 BITS = 41
@@ -32,6 +33,21 @@ class Pass(NamedTuple):
     gradient: Array
     slopes: Any
     """An array of the device; other certificates have one of the processor here."""
+    room: Array = np.empty(0)
+    """The room that integer sums had (``DeviceSamples.room``); empty for passes without such sums."""
+
+
+class Terms(NamedTuple):
+    """The terms w_i·l(a_iᵀx + b + o_i, y_i) of a problem, besides its rows; arrays of the processor or of a device."""
+
+    targets: Any
+    weights: Any
+    """Empty where all are 1."""
+    offsets: Any
+    """Empty where all are 0."""
+    loss: Loss
+    features: int
+    bias: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +126,12 @@ class DeviceSamples:
         """f, ∇f and the slopes at x, by one pass."""
         slopes = self.device.room(self.n, np.float64)
         total = self._pass(x, slopes=slopes)
-        return Pass(float(total[self.features + 1]) / self.n, total[: self.width] / self.n, slopes)
-
-    def value(self, x: Array) -> float:
-        """Σ_i w_i·l(a_iᵀx + b + o_i, y_i)."""
-        return self.at(x).value * self.n
+        return Pass(
+            float(total[self.features + 1]) / self.n,
+            total[: self.width] / self.n,
+            slopes,
+            self.room,
+        )
 
     def margins(self, x: Array) -> DeviceArray:
         """a_iᵀx + b, on the device."""
@@ -133,14 +150,12 @@ class DeviceSamples:
 
     def conjugates(self, slopes: DeviceArray, scale: float) -> float:
         """Σ_i w_i·l*(scale·slopes_i, y_i)."""
-        threads = THREADS if max(self.device.lanes) > 1 else 1
-        blocks = max(1, min(8 * self.device.processors, -(-self.n // threads)))
-        sums = self.device.room(2 * blocks, np.float64)
+        launch = over(self.device, self.n, most=8, memory=8)
+        sums = self.device.room(2 * launch.blocks, np.float64)
         self.kernels.run(
-            "conjugates_of_slopes", Launch(blocks, threads, 8 * threads), self.targets, self._given(self.weights),
-            self._given(self.offsets), slopes, np.float64(scale), np.int64(self.n), sums,
+            "conjugates_of_slopes", launch, *self._terms(), slopes, np.float64(scale), np.int64(self.n), sums
         )  # fmt: skip
-        return float(self._finished(sums, blocks, 2)[0])
+        return float(self._finished(sums, launch.blocks, 2)[0])
 
     @cached_property
     def at_zero(self) -> float:
@@ -152,19 +167,13 @@ class DeviceSamples:
         """(1/n) Σ w_i a_ij² of each feature."""
         most = float(self.weights.max()) if len(self.weights) else 1.0
         up = ldexp(1.0, BITS - 2 * self.exponent - frexp(most)[1])
-        squares = self._squares(up)
-        return squares / self.n
-
-    def _squares(self, up: float) -> Array:
-        blocks = self.layout.blocks(self.device, self.n)
-        sums = self.device.room(blocks * (self.features + 3), np.float64)
+        launch, wanted = self.layout.launch(self.device, self.n), self.features + 3
+        sums = self.device.room(launch.blocks * wanted, np.float64)
         scales = None
         if self.scales is not None:  # the scales of squares are squared too
             scales = self.scales * self.scales
-        self.kernels.run(
-            "squares_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), scales, np.float64(up), sums
-        )  # fmt: skip
-        return self._finished(sums, blocks, self.features + 3)[: self.features]
+        self.kernels.run("squares_pass", launch, *self._samples(), scales, np.float64(up), sums)
+        return self._finished(sums, launch.blocks, wanted)[: self.features] / self.n
 
     def _pass(
         self,
@@ -174,15 +183,15 @@ class DeviceSamples:
         given: DeviceArray | None = None,
     ) -> Array:
         """The sums of a pass, which is repeated with more or less room if the slopes do not fit the present room."""
-        blocks, wanted = self.layout.blocks(self.device, self.n), self.features + 3
-        sums, at = self.device.room(blocks * wanted, np.float64), self.device.put(x, np.float64)
+        launch, wanted = self.layout.launch(self.device, self.n), self.features + 3
+        sums = self.device.room(launch.blocks * wanted, np.float64)
+        at = self.device.put(x, np.float64)
 
         def summed(kernel: str, *tables: Any) -> Array:
             self.kernels.run(
-                kernel, Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), at, self.scales, np.float64(up),
-                given, *tables, sums,
+                kernel, launch, *self._samples(), at, self.scales, np.float64(up), given, *tables, sums
             )  # fmt: skip
-            return self._finished(sums, blocks, wanted)
+            return self._finished(sums, launch.blocks, wanted)
 
         while True:
             up = ldexp(1.0, BITS - self.exponent - frexp(self.bound[0])[1])
@@ -191,10 +200,9 @@ class DeviceSamples:
             if not np.isfinite(most):
                 total[:-2] = np.nan
                 return total
-            fits = most <= self.bound[0] and (most >= COARSE * self.bound[0] or most == 0.0)
             if self.layout.settings["WIDE"] == "1":
                 return total
-            if fits:
+            if most <= self.bound[0] and (most >= COARSE * self.bound[0] or most == 0.0):
                 if self.fine and margins is None:
                     rest = summed("rest_pass", None, None)[: self.features]
                     total[: self.features] += ldexp(1.0, -BITS) * rest
@@ -209,40 +217,39 @@ class DeviceSamples:
         )  # fmt: skip
         return self.device.get(out)[:count]
 
-    def _given(self, array: DeviceArray) -> DeviceArray | None:
-        return array if len(array) else None
+    def _terms(self) -> tuple[object, ...]:
+        """Targets, weights and offsets, as kernels take them."""
+        return self.targets, unless_empty(self.weights), unless_empty(self.offsets)
 
     def _samples(self) -> tuple[object, ...]:
-        others = self.targets, self._given(self.weights), self._given(self.offsets)
-        return (*self.rows, *others, np.int64(self.n), np.int32(self.features))
+        return (*self.rows, *self._terms(), np.int64(self.n), np.int32(self.features))
 
     # --- second order ----------------------------------------------------------------------------
 
     def hessian(self, x: Array, extra: float = 0.0) -> Array:
         """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ; with an intercept, a_i ends in 1."""
-        total = self.bent_squares(x, extra)
-        found: Array = self.device.get((total + total.T) * (0.5 / self.n))
-        return found
+        return mean_of_squares(self.device, self.bent_squares(x, extra), self.n)
 
     def bent_squares(self, x: Array, extra: float) -> DeviceArray:
-        """n times the Hessian, on the device, by matrix products of blocks of rows."""
-        most = max(1, min(self.n, BLOCK // self.width))
-        room, at = self.device.room(most * self.width, np.float64), self.device.put(x, np.float64)
-        warp = max(self.device.lanes)
-        threads, total = (
-            THREADS if warp > 1 else 1,
-            self.device.put(np.zeros((self.width, self.width)), np.float64),
-        )
+        """n times the Hessian, on the device."""
+        return self._squares_of("rows_of_hessian", self.width, x, extra)
+
+    def _squares_of(
+        self, kernel: str, width: int, x: Array, extra: float, *others: object
+    ) -> DeviceArray:
+        """Σ_i b_i b_iᵀ for the rows b_i, of ``width`` numbers, that the kernel writes: by matrix products of blocks of rows."""
+        device, most = self.device, max(1, min(self.n, BLOCK // width))
+        room, at = device.room(most * width, np.float64), device.put(x, np.float64)
+        total = zeros(device, width, width)
         for first in range(0, self.n, most):
             count = min(most, self.n - first)
-            part = room[: count * self.width]
+            part = room[: count * width]
             part.fill(0.0)
-            blocks = max(1, min(64 * self.device.processors, -(-count * warp // threads)))
             self.kernels.run(
-                "rows_of_hessian", Launch(blocks, threads), *self._samples(), at, np.float64(extra),
-                np.int64(first), np.int64(count), part
+                kernel, over(device, count, warps=True), *self._samples(), at, np.float64(extra), *others,
+                np.int64(first), np.int64(count), part,
             )  # fmt: skip
-            block = part.reshape(count, self.width)
+            block = part.reshape(count, width)
             total += block.T @ block
         return total
 
@@ -268,11 +275,8 @@ class DeviceSamples:
             stored = int(begins[-1])
             own = None if values is None else device.room(stored, values.dtype)
             indices = device.room(stored, columns.dtype)
-            warp = max(device.lanes)
-            threads = THREADS if warp > 1 else 1
-            blocks = max(1, min(64 * device.processors, -(-len(chosen) * warp // threads)))
             self.kernels.run(
-                "choice_of_rows", Launch(blocks, threads), *self.rows, at, np.int64(len(chosen)), begins, own, indices
+                "choice_of_rows", over(device, len(chosen), warps=True), *self.rows, at, np.int64(len(chosen)), begins, own, indices
             )  # fmt: skip
             rows = own, indices, begins
         return replace(self, rows=rows, targets=self.targets[at], weights=weights, offsets=offsets)
@@ -280,10 +284,66 @@ class DeviceSamples:
 
 def spread_rows(device: Device, kernels: Kernels, n: int, count: int, key: int) -> DeviceArray:
     """The numbers of ``count`` rows out of n, in rising order: one at random from each of ``count`` stretches."""
-    threads = THREADS if max(device.lanes) > 1 else 1
-    blocks = max(1, min(8 * device.processors, -(-count // threads)))
     chosen = device.room(count, np.int64)
     kernels.run(
-        "spread_rows", Launch(blocks, threads), np.uint64(key), np.int64(n), np.int64(count), chosen
-    )  # fmt: skip
+        "spread_rows",
+        over(device, count, most=8),
+        np.uint64(key),
+        np.int64(n),
+        np.int64(count),
+        chosen,
+    )
     return chosen
+
+
+def unless_empty(array: DeviceArray) -> DeviceArray | None:
+    """An array as kernels take it: None where it is empty."""
+    return array if len(array) else None
+
+
+def mean_of_squares(device: Device, total: DeviceArray, n: int) -> Array:
+    """The symmetric part of ``total``/n, in the memory of the processor."""
+    found: Array = device.get((total + total.T) * (0.5 / n))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class SamplesAround(ABC):
+    """Samples with passes of their own, and with attributes of other samples."""
+
+    base: DeviceSamples
+
+    on_disk = False
+
+    @property
+    def device(self) -> Device:
+        return self.base.device
+
+    @property
+    def weights(self) -> DeviceArray:
+        return self.base.weights
+
+    @property
+    def features(self) -> int:
+        return self.base.features
+
+    @property
+    def bias(self) -> bool:
+        return self.base.bias
+
+    @property
+    def n(self) -> int:
+        return self.base.n
+
+    @property
+    def width(self) -> int:
+        return self.base.width
+
+    @abstractmethod
+    def at(self, x: Array) -> Pass:
+        """f, ∇f and the slopes at x."""
+
+    def slopes(self, x: Array) -> tuple[DeviceArray, Array]:
+        """The slopes at x and the mean gradient."""
+        found = self.at(x)
+        return found.slopes, found.gradient

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from reshuffle.arrays import AnyArray, Array
+from reshuffle.arrays import AnyArray
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.conveyor import Conveyor
-from reshuffle.gpu.device import Device, Kernels
-from reshuffle.gpu.pass_layout import PassLayout
+from reshuffle.gpu.device import Device
+from reshuffle.gpu.inputs import NO_INDEX
 from reshuffle.gpu.placing import (
     NOTHING,
-    RowKind,
     exponents_of_columns,
     kernels_of,
     samples_on_device,
     scales_of,
     type_of_targets,
 )
-from reshuffle.gpu.samples import DeviceSamples, spread_rows
+from reshuffle.gpu.row_kind import MANY, RowKind, narrowest_index
+from reshuffle.gpu.samples import DeviceSamples, Terms, spread_rows
 from reshuffle.gpu.streamed import StreamedSamples, joined, part_of, piece_of
-from reshuffle.gpu.wide_samples import MANY
-from reshuffle.losses import Loss
 from reshuffle.rows import UNIT, Rows
 from reshuffle.shards import Shards
 
@@ -49,66 +48,49 @@ KEY = 0
 
 
 def samples_of_shards(
-    device: Device,
-    shards: Shards,
-    targets: AnyArray,
-    weights: Array,
-    offsets: Array,
-    loss: Loss,
-    features: int,
-    bias: bool,
+    device: Device, shards: Shards, terms: Terms
 ) -> DeviceSamples | StreamedSamples:
     """Samples whose rows are in files, for passes on the device. ``device.memory`` decides whether all rows stay there."""
-    n, memory = len(targets), device.memory
+    n, memory, features = len(terms.targets), device.memory, terms.features
     conveyor = Conveyor(device, shards, max(1, min(PIECE, memory // PIECES)))
-    copies = (
-        2 if features > MANY else 1
-    )  # rows with very many columns are stored twice: row by row and column by column
+    copies = 2 if features > MANY else 1  # many columns: stored row by row and column by column
     needed = _bytes_there(shards, features) * (copies + 2 / SAMPLED) + 8 * TABLES * n
     if needed <= memory:
-        rows = _loaded(conveyor, n, features)
-        return samples_on_device(device, rows, targets, weights, offsets, loss, features, bias)
+        return samples_on_device(device, _loaded(conveyor, n, features), terms)
     if features > MANY:
         raise InputError(
             f"rows on disk with more than {MANY} columns must fit into the memory of the device, and these {features} columns "
             f"take {needed:.2g} bytes of {memory:.2g}: leave out device"
         )
-    return _Survey(conveyor, targets, weights, offsets, loss, features, bias, memory).streamed()
+    return _streamed(conveyor, terms, memory)
 
 
 def _bytes_there(shards: Shards, features: int) -> int:
     each = 0 if shards.unit else shards.dtype.itemsize
     if shards.dense:
         return each * shards.stored
-    return (each + _narrowest(features).itemsize) * shards.stored + 8 * shards.shape[0]
-
-
-def _narrowest(features: int) -> np.dtype[np.generic]:
-    return np.dtype(np.uint16 if features <= 2**16 else np.uint32)
+    return (each + narrowest_index(features).itemsize) * shards.stored + 8 * shards.shape[0]
 
 
 def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
+    """All rows, on the device."""
     device, shards = conveyor.device, conveyor.shards
-    values: Any = UNIT
-    columns: Any
-    starts: Any
     if shards.dense:
-        values = device.room(n * features, shards.dtype)[: n * features].reshape(n, features)
-        columns = starts = np.empty(0, np.uint32)
-    else:
-        whole = shards.manifest.stored  # of all rows, even if only some are selected
-        wide = np.uint32 if whole < 2**32 else np.uint64
-        if not shards.unit:
-            values = device.room(whole, shards.dtype)
-        columns, starts = device.room(whole, _narrowest(features)), device.room(n + 1, wide)
-        starts[0] = 0
-    stored = 0
+        table: Any = device.room(n * features, shards.dtype)[: n * features].reshape(n, features)
 
-    def work(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+        def copy(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+            table[begin:end] = rows[0]
+
+        conveyor.each(copy)
+        return Rows(table, NO_INDEX, NO_INDEX)
+    whole = shards.manifest.stored  # of all rows, even if only some are selected
+    values: Any = UNIT if shards.unit else device.room(whole, shards.dtype)
+    columns: Any = device.room(whole, narrowest_index(features))
+    starts: Any = device.room(n + 1, np.uint32 if whole < 2**32 else np.uint64)
+    starts[0], stored = 0, 0
+
+    def append(k: int, begin: int, end: int, rows: DeviceRows) -> None:
         nonlocal stored
-        if shards.dense:
-            values[begin:end] = rows[0]
-            return
         after = stored + int(rows[2][-1])
         if rows[0] is not None:
             values[stored:after] = rows[0]
@@ -116,84 +98,57 @@ def _loaded(conveyor: Conveyor, n: int, features: int) -> Rows:
         starts[begin + 1 : end + 1] = rows[2][1:] + np.uint64(stored)
         stored = after
 
-    conveyor.each(work)
-    if shards.dense:
-        return Rows(values, columns, starts)
+    conveyor.each(append)
     return Rows(values if shards.unit else values[:stored], columns[:stored], starts)
 
 
-class _Survey:
-    """A first pass over streamed rows: it finds the sizes of columns and f(0), and draws the rows that stay on the device."""
-
-    def __init__(
-        self,
-        conveyor: Conveyor,
-        targets: AnyArray,
-        weights: Array,
-        offsets: Array,
-        loss: Loss,
-        features: int,
-        bias: bool,
-        memory: int,
-    ) -> None:
-        self.conveyor, self.device, self.memory = conveyor, conveyor.device, memory
-        self.tables_there = 8 * TABLES * len(targets) * TABLE_SHARE <= memory
-        self.read_before = conveyor.shards.reader.bytes_read
-        self.target, self.loss, self.bias = type_of_targets(targets), loss, bias
-        self.kind = _kind(conveyor.shards, features)
-        self.mean = conveyor.shards.stored / len(targets)
-        layout, kernels = self._compiled(scaled=False)
-        self.bare = DeviceSamples(
-            self.device, kernels, layout, (None, None, None), self._table(targets, self.target),
-            self._table(weights, np.float64), self._table(offsets, np.float64), loss, features, bias, None, 1, [1.0],
-        )  # fmt: skip
-
-    def _compiled(self, scaled: bool) -> tuple[PassLayout, Kernels]:
-        """Kernels for rows of any length: only reading the files would show the longest, and copies take longer than kernels."""
-        longest = max(self.kind.features, 1)
-        return kernels_of(
-            self.device, self.kind, self.target, self.loss, self.bias, self.mean, longest, True, scaled
-        )  # fmt: skip
-
-    def _table(self, given: AnyArray, dtype: DTypeLike) -> DeviceArray:
-        there = self.tables_there and given.size
-        return self.device.put(given, dtype) if there else np.ascontiguousarray(given, dtype=dtype)
-
-    def streamed(self) -> StreamedSamples:
-        bare, n = self.bare, self.bare.n
-        each = max(_bytes_there(self.conveyor.shards, bare.features) // n, 1)
-        least = min(n, PER_COLUMN * bare.width)  # fewer rows would say little about the columns
-        largest = min(n, max(self.memory // SAMPLE_SHARE // each, least))
-        count = min(largest, max(1, n // SAMPLED, min(n // 2, PER_COLUMN * bare.width)))
-        chosen = self.device.get(spread_rows(self.device, bare.kernels, n, count, KEY))
-        parts: list[DeviceSamples] = []
-        exponents, at_zero = np.full(bare.features, NOTHING, dtype=np.int32), 0.0
-        zero, scaled = np.zeros(bare.width), self.kind.needs_scales(bare.layout)
-
-        def work(k: int, begin: int, end: int, rows: DeviceRows) -> None:
-            nonlocal exponents, at_zero
-            piece = piece_of(bare, begin, end, rows, [1.0])
-            if scaled:
-                own = exponents_of_columns(self.device, bare.kernels, rows, piece.n, bare.features)
-                exponents = np.maximum(exponents, own)
-                piece = replace(piece, exponent=max(0, int(own.max())))
-            at_zero += piece.at(zero).value * piece.n
-            parts.extend(part_of(piece, chosen, begin, end))
-
-        self.conveyor.each(work)
-        if scaled:
-            scales, exponent = scales_of(self.device, exponents)
-            bare = replace(bare, scales=scales, exponent=exponent)
-            if scales is not None:
-                layout, kernels = self._compiled(scaled=True)
-                bare = replace(bare, layout=layout, kernels=kernels)
-        bounds = tuple([1.0] for _ in self.conveyor.groups)
-        return StreamedSamples(
-            self.conveyor, bare, at_zero / n, joined(bare, parts), largest, self.tables_there, self.read_before, bounds
-        )  # fmt: skip
-
-
-def _kind(shards: Shards, features: int) -> RowKind:
+def _streamed(conveyor: Conveyor, terms: Terms, memory: int) -> StreamedSamples:
+    """Samples whose rows are streamed. A first pass finds the sizes of columns and f(0), and draws the rows that stay on the device."""
+    device, shards, n = conveyor.device, conveyor.shards, len(terms.targets)
+    tables_there = 8 * TABLES * n * TABLE_SHARE <= memory
+    read_before, target = shards.reader.bytes_read, type_of_targets(terms.targets)
     value = np.dtype(np.bool_) if shards.unit else shards.dtype
     column = None if shards.dense else np.dtype(np.uint32)
-    return RowKind(value, column, np.dtype(np.uint64), features)
+    kind = RowKind(value, column, np.dtype(np.uint64), terms.features)
+    # Kernels for rows of any length: only reading the files would show the longest, and copies take longer than kernels.
+    longest, mean = max(terms.features, 1), shards.stored / n
+    compiled = partial(
+        kernels_of, device, kind, target, terms.loss, terms.bias, mean, longest, aligned=True
+    )
+
+    def table(given: AnyArray, dtype: DTypeLike) -> DeviceArray:
+        there = tables_there and given.size
+        return device.put(given, dtype) if there else np.ascontiguousarray(given, dtype=dtype)
+
+    layout, kernels = compiled(scaled=False)
+    bare = DeviceSamples(
+        device, kernels, layout, (None, None, None), table(terms.targets, target), table(terms.weights, np.float64),
+        table(terms.offsets, np.float64), terms.loss, terms.features, terms.bias, None, 1, [1.0],
+    )  # fmt: skip
+    each = max(_bytes_there(shards, bare.features) // n, 1)
+    least = min(n, PER_COLUMN * bare.width)  # fewer rows would say little about the columns
+    largest = min(n, max(memory // SAMPLE_SHARE // each, least))
+    count = min(largest, max(1, n // SAMPLED, min(n // 2, PER_COLUMN * bare.width)))
+    chosen = device.get(spread_rows(device, kernels, n, count, KEY))
+    parts: list[DeviceSamples] = []
+    exponents, at_zero = np.full(bare.features, NOTHING, dtype=np.int32), 0.0
+
+    def work(k: int, begin: int, end: int, rows: DeviceRows) -> None:
+        nonlocal exponents, at_zero
+        piece = piece_of(bare, begin, end, rows, [1.0])
+        if kind.needs_scales:
+            own = exponents_of_columns(device, bare.kernels, rows, piece.n, bare.features)
+            exponents = np.maximum(exponents, own)
+            piece = replace(piece, exponent=max(0, int(own.max())))
+        at_zero += piece.at_zero * piece.n
+        parts.extend(part_of(piece, chosen, begin, end))
+
+    conveyor.each(work)
+    if kind.needs_scales:
+        scales, exponent = scales_of(device, exponents)
+        layout, kernels = compiled(scaled=scales is not None)
+        bare = replace(bare, scales=scales, exponent=exponent, layout=layout, kernels=kernels)
+    bounds = tuple([1.0] for _ in conveyor.groups)
+    return StreamedSamples(
+        bare, conveyor, at_zero / n, joined(bare, parts), largest, tables_there, read_before, bounds
+    )

@@ -7,37 +7,19 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 CORE = HERE.parent / "core"
-SHARED = (
-    CORE / "platform.hpp",
-    CORE / "elementary.hpp",
-    CORE / "losses.hpp",
-    HERE / "lanes.cuh",
-    HERE / "rows.cuh",
-    HERE / "entry.cuh",
-)
-CLIENTS = (*SHARED, HERE / "orders.cuh", HERE / "turns.cuh", HERE / "order_entries.cuh")
+SHARED = ("platform.hpp", "elementary.hpp", "losses.hpp", "lanes.cuh", "rows.cuh", "entry.cuh")
+CLIENTS = (*SHARED, "orders.cuh", "turns.cuh", "order_entries.cuh")
 UNITS = {
-    "round": (*CLIENTS, HERE / "passes.cuh", HERE / "round_entries.cuh"),
-    "exact": (*CLIENTS, HERE / "exact_passes.cuh", HERE / "exact_entries.cuh"),
+    "round": (*CLIENTS, "passes.cuh", "round_entries.cuh"),
+    "exact": (*CLIENTS, "exact_passes.cuh", "exact_entries.cuh"),
     "problem": (
-        *SHARED,
-        HERE / "fixed_point.cuh",
-        HERE / "row_pass.cuh",
-        HERE / "held_pass.cuh",
-        HERE / "wide_pass.cuh",
-        HERE / "row_work.cuh",
-        HERE / "column_pass.cuh",
-        HERE / "problem_entries.cuh",
+        *SHARED, "fixed_point.cuh", "row_pass.cuh", "held_pass.cuh", "wide_pass.cuh", "row_work.cuh", "column_pass.cuh",
+        "problem_entries.cuh",
     ),
     "outputs": (
-        *SHARED,
-        CORE / "vector_losses.hpp",
-        HERE / "fixed_point.cuh",
-        HERE / "row_pass.cuh",
-        HERE / "output_work.cuh",
-        HERE / "output_entries.cuh",
+        *SHARED, "vector_losses.hpp", "fixed_point.cuh", "row_pass.cuh", "output_work.cuh", "output_entries.cuh"
     ),
-}
+}  # fmt: skip
 """The headers of each unit (a round over clients, a round with control variates, one large problem, several outputs), each after those that it includes."""
 LOSSES = {
     "logistic": "Logistic",
@@ -55,8 +37,8 @@ VECTOR_LOSSES = {"multinomial": "Multinomial", "squared_outputs": "SquaredOutput
 @cache
 def kernel_source(unit: str = "round") -> str:
     """The headers of a unit, one after the other, without their includes of each other."""
-    files = UNITS[unit]
-    own = {f'#include "{path.name}"' for path in files}
+    files = [(CORE if name.endswith(".hpp") else HERE) / name for name in UNITS[unit]]
+    own = {f'#include "{name}"' for name in UNITS[unit]}
     lines = [
         line
         for path in files

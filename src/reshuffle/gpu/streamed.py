@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,8 +13,14 @@ from reshuffle.cached import cached_property, keep
 from reshuffle.errors import InputError
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
 from reshuffle.gpu.conveyor import Conveyor
-from reshuffle.gpu.device import Device
-from reshuffle.gpu.samples import DeviceSamples, Pass, spread_rows
+from reshuffle.gpu.device import zeros
+from reshuffle.gpu.samples import (
+    DeviceSamples,
+    Pass,
+    SamplesAround,
+    mean_of_squares,
+    spread_rows,
+)
 from reshuffle.losses import Loss
 
 CHUNK = 1 << 24
@@ -22,15 +28,14 @@ CHUNK = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedSamples:
+class StreamedSamples(SamplesAround):
     """Σ_i w_i·l(a_iᵀx + b + o_i, y_i) over rows of shards. Each piece is a ``DeviceSamples``; their sums are added in the order of the rows.
 
     ``samples_of_shards`` makes one. Tables with a number for each row lie on the device, or on the processor if they do not fit.
+    ``base`` has the samples without their rows: kernels, tables of targets, weights and offsets, and scales of columns.
     """
 
     conveyor: Conveyor
-    bare: DeviceSamples
-    """The samples without their rows: kernels, tables of targets, weights and offsets, and scales of columns."""
     at_zero: float
     """f(0)."""
     kept: DeviceSamples
@@ -45,47 +50,22 @@ class StreamedSamples:
     """``DeviceSamples.bound`` of each piece."""
 
     outputs = ()
-    on_disk = False
-
-    @property
-    def device(self) -> Device:
-        return self.bare.device
 
     @property
     def loss(self) -> Loss:
-        return self.bare.loss
-
-    @property
-    def features(self) -> int:
-        return self.bare.features
-
-    @property
-    def bias(self) -> bool:
-        return self.bare.bias
-
-    @property
-    def n(self) -> int:
-        return self.bare.n
-
-    @property
-    def width(self) -> int:
-        return self.bare.width
+        return self.base.loss
 
     @property
     def shape(self) -> tuple[int]:
-        return self.bare.shape
+        return self.base.shape
 
     @property
     def targets(self) -> DeviceArray:
-        return self.bare.targets
-
-    @property
-    def weights(self) -> DeviceArray:
-        return self.bare.weights
+        return self.base.targets
 
     @property
     def offsets(self) -> DeviceArray:
-        return self.bare.offsets
+        return self.base.offsets
 
     @property
     def rows(self) -> NoReturn:
@@ -121,12 +101,12 @@ class StreamedSamples:
     @property
     def rounded(self) -> bool:
         """Whether a pass sums rounded terms."""
-        return self.bare.rounded
+        return self.base.rounded
 
     def finely(self) -> StreamedSamples:
         """The same samples, with passes that sum all digits."""
         known = {name: vars(self)[name] for name in ("column_squares",) if name in vars(self)}
-        return keep(replace(self, bare=replace(self.bare, fine=True)), **known)
+        return keep(replace(self, base=replace(self.base, fine=True)), **known)
 
     # --- passes ----------------------------------------------------------------------------------
 
@@ -147,11 +127,7 @@ class StreamedSamples:
         self._over_pieces(work)
         if squares is not None:
             vars(self)["column_squares"] = squares / self.n
-        return Pass(float(total[-1]) / self.n, total[:-1] / self.n, slopes)
-
-    def value(self, x: Array) -> float:
-        """Σ_i w_i·l(a_iᵀx + b + o_i, y_i)."""
-        return self.at(x).value * self.n
+        return Pass(float(total[-1]) / self.n, total[:-1] / self.n, slopes, self.room)
 
     def margins(self, x: Array) -> DeviceArray:
         """a_iᵀx + b, on the device or the processor like the other tables."""
@@ -160,11 +136,6 @@ class StreamedSamples:
             lambda begin, end, piece: self._store(found, begin, end, piece.margins(x))
         )
         return found
-
-    def slopes(self, x: Array) -> tuple[DeviceArray, Array]:
-        """The slopes at x and the mean gradient."""
-        found = self.at(x)
-        return found.slopes, found.gradient
 
     def combined(self, slopes: DeviceArray) -> Array:
         """(1/n) Σ w_i slopes_i a_i."""
@@ -182,7 +153,7 @@ class StreamedSamples:
         total = 0.0
         for begin in range(0, self.n, CHUNK):
             end = min(begin + CHUNK, self.n)
-            piece = self._samples(begin, end, self.bare.rows, [1.0])
+            piece = piece_of(self.base, begin, end, self.base.rows, [1.0])
             total += piece.conjugates(self._part(slopes, begin, end), scale)
         return total
 
@@ -195,15 +166,14 @@ class StreamedSamples:
 
     def hessian(self, x: Array, extra: float = 0.0) -> Array:
         """(1/n) Σ w_i (l''_i + extra) a_i a_iᵀ, by one pass."""
-        total = self.device.put(np.zeros((self.width, self.width)), np.float64)
+        total = zeros(self.device, self.width, self.width)
 
         def work(begin: int, end: int, piece: DeviceSamples) -> None:
             nonlocal total
             total += piece.bent_squares(x, extra)
 
         self._over_pieces(work)
-        found: Array = self.device.get((total + total.T) * (0.5 / self.n))
-        return found
+        return mean_of_squares(self.device, total, self.n)
 
     # --- other samples ---------------------------------------------------------------------------
 
@@ -212,7 +182,7 @@ class StreamedSamples:
         if count <= self.kept.n or self.largest <= self.kept.n:
             return self.kept.sample(min(count, self.kept.n), key)
         count = min(count, self.largest)
-        return self.take(spread_rows(self.device, self.bare.kernels, self.n, count, key))
+        return self.take(spread_rows(self.device, self.base.kernels, self.n, count, key))
 
     def take(self, chosen: DeviceArray) -> DeviceSamples:
         """The samples of the chosen rows, on the device, by one pass; ``chosen`` must be sorted."""
@@ -223,18 +193,15 @@ class StreamedSamples:
             )
         parts: list[DeviceSamples] = []
         self._over_pieces(lambda begin, end, piece: parts.extend(part_of(piece, at, begin, end)))
-        return joined(self.bare, parts)
+        return joined(self.base, parts)
 
     # --- pieces ----------------------------------------------------------------------------------
 
     def _over_pieces(self, work: Callable[[int, int, DeviceSamples], None]) -> None:
         def on_rows(k: int, begin: int, end: int, rows: DeviceRows) -> None:
-            work(begin, end, self._samples(begin, end, rows, self.bounds[k]))
+            work(begin, end, piece_of(self.base, begin, end, rows, self.bounds[k]))
 
         self.conveyor.each(on_rows)
-
-    def _samples(self, begin: int, end: int, rows: DeviceRows, bound: list[float]) -> DeviceSamples:
-        return piece_of(self.bare, begin, end, rows, bound)
 
     def _table(self) -> DeviceArray:
         return self.device.room(self.n, np.float64) if self.tables_there else np.empty(self.n)
@@ -247,14 +214,14 @@ class StreamedSamples:
 
 
 def piece_of(
-    bare: DeviceSamples, begin: int, end: int, rows: DeviceRows, bound: list[float]
+    base: DeviceSamples, begin: int, end: int, rows: DeviceRows, bound: list[float]
 ) -> DeviceSamples:
     """The samples of rows ``begin`` up to ``end``; ``rows`` holds these rows on the device."""
     targets, weights, offsets = (
-        bare.device.put(table[begin:end], table.dtype) if len(table) else table
-        for table in (bare.targets, bare.weights, bare.offsets)
+        base.device.put(table[begin:end], table.dtype) if len(table) else table
+        for table in (base.targets, base.weights, base.offsets)
     )
-    return replace(bare, rows=rows, targets=targets, weights=weights, offsets=offsets, bound=bound)
+    return replace(base, rows=rows, targets=targets, weights=weights, offsets=offsets, bound=bound)
 
 
 def part_of(piece: DeviceSamples, chosen: AnyArray, begin: int, end: int) -> list[DeviceSamples]:
@@ -263,20 +230,13 @@ def part_of(piece: DeviceSamples, chosen: AnyArray, begin: int, end: int) -> lis
     return [piece.take(chosen[first:last] - begin)] if last > first else []
 
 
-def joined(bare: DeviceSamples, parts: list[DeviceSamples]) -> DeviceSamples:
-    """The samples of all parts, one after the other, with the kernels and scales of ``bare``."""
-    device, n = bare.device, sum(part.n for part in parts)
+def joined(base: DeviceSamples, parts: list[DeviceSamples]) -> DeviceSamples:
+    """The samples of all parts, one after the other, with the kernels and scales of ``base``."""
+    device, n = base.device, sum(part.n for part in parts)
 
-    def together(arrays: list[DeviceArray]) -> DeviceArray:
-        size = 0 if arrays[0] is None else sum(len(array) for array in arrays)
-        if not size:
-            return arrays[0]
-        whole = device.room(size * int(np.prod(arrays[0].shape[1:])), arrays[0].dtype)
-        whole, at = whole.reshape(size, *arrays[0].shape[1:]), 0
-        for array in arrays:
-            whole[at : at + len(array)] = array
-            at += len(array)
-        return whole
+    def together(arrays: list[Any]) -> Any:
+        empty = arrays[0] is None or not any(map(len, arrays))
+        return arrays[0] if empty else np.concatenate(arrays)  # CuPy's, for its arrays
 
     values = [part.rows[0] for part in parts]
     columns = [part.rows[1] for part in parts]
@@ -294,7 +254,7 @@ def joined(bare: DeviceSamples, parts: list[DeviceSamples]) -> DeviceSamples:
         columns = [a[:m] for a, m in zip(columns, lengths, strict=True)]
         values = [None if a is None else a[:m] for a, m in zip(values, lengths, strict=True)]
     return replace(
-        bare,
+        base,
         rows=(together(values), together(columns), begins),
         targets=together([part.targets for part in parts]),
         weights=together([part.weights for part in parts]),

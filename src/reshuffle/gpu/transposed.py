@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reshuffle.gpu.arrays import DeviceArray, DeviceRows
-from reshuffle.gpu.device import Device, Kernels, Launch
-from reshuffle.gpu.pass_layout import THREADS
+from reshuffle.gpu.device import Device, Kernels
+from reshuffle.gpu.pass_layout import over
 
 PIECE = 8192
 """Entries of a column that one warp adds up. With fewer, the thread that adds up the pieces of a column would have more work than the warps."""
@@ -55,11 +55,3 @@ def transposed(
     kernels.run("owners_of_pieces", over(device, features), begins, np.int32(features), owners)
     taken = None if values is None else values[:stored][order]
     return Transposed(taken, own[:stored][order], first, begins, owners, pieces)
-
-
-def over(device: Device, count: int, warps: bool = False) -> Launch:
-    """A launch with one thread, or one warp, for each of ``count`` numbers."""
-    warp = max(device.lanes)
-    threads = THREADS if warp > 1 else 1
-    needed = -(-count * (warp if warps else 1) // threads)
-    return Launch(max(1, min(64 * device.processors, needed)), threads)

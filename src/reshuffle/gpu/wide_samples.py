@@ -10,19 +10,13 @@ import numpy as np
 from reshuffle.arrays import Array, Visits
 from reshuffle.cached import cached_property
 from reshuffle.gpu.arrays import DeviceArray
-from reshuffle.gpu.device import Device, Launch
-from reshuffle.gpu.pass_layout import LONG, THREADS, PassLayout
-from reshuffle.gpu.samples import BLOCK, DeviceSamples
-from reshuffle.gpu.transposed import PIECE, Transposed, over, transposed
+from reshuffle.gpu.pass_layout import over
+from reshuffle.gpu.row_kind import MANY
+from reshuffle.gpu.samples import DeviceSamples, mean_of_squares, unless_empty
+from reshuffle.gpu.transposed import PIECE, Transposed, transposed
 
-MANY = 4000
-"""``WideSamples`` are used beyond this many features. Up to it, x and the sums fit into the memory of a block, for two blocks on a
-processor of an H200, and a Hessian of all features fits into memory."""
 STRETCHES = 16
 """Dense rows are cut into this many stretches, which are summed at the same time: 20,000 columns then make more blocks than an H200 works on."""
-
-RESIDENT = 8
-"""Blocks of 128 threads that a processor works on at a time: each thread then has 64 of its 65,536 registers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,51 +40,46 @@ class WideSamples(DeviceSamples):
         given: DeviceArray | None = None,
     ) -> Array:
         """The sums of the columns, of the intercept and of the losses, and the largest w_i |s_i|; a pass for ``margins`` omits the columns."""
-        if slopes is None and given is None and margins is None:
-            slopes = self.device.room(self.n, np.float64)
-        sums = self._rows_pass(x, slopes, margins, None, given)
+        sums = self._rows_pass(x, slopes=slopes, margins=margins, coefs=given)
         total = np.zeros(self.features + 3)
         total[self.features :] = sums
         if not np.isfinite(sums[-1]):
             total[:-2] = np.nan
         elif margins is None:
             numbers: Any = slopes if given is None else given
-            total[: self.features] = self.device.get(
-                self._by_columns("columns_pass", self.weighted(numbers))
-            )
+            columns = self._by_columns("columns_pass", self.weighted(numbers))
+            total[: self.features] = self.device.get(columns)
         return total
 
     def _rows_pass(
         self,
         x: object,
-        slopes: DeviceArray | None,
-        margins: DeviceArray | None,
-        bends: DeviceArray | None,
-        given: DeviceArray | None,
+        *,
+        slopes: DeviceArray | None = None,
+        margins: DeviceArray | None = None,
+        bends: DeviceArray | None = None,
+        coefs: DeviceArray | None = None,
     ) -> Array:
         """Σ w_i s_i, Σ w_i l_i and the largest w_i |s_i|; slopes, margins and curvatures are written to the arrays given for them."""
-        blocks = self.layout.blocks(self.device, self.n)
-        sums, at = self.device.room(3 * blocks, np.float64), self.device.put(x, np.float64)
+        launch = self.layout.launch(self.device, self.n)
+        sums = self.device.room(3 * launch.blocks, np.float64)
+        at = self.device.put(x, np.float64)
         self.kernels.run(
-            "rows_pass", Launch(blocks, self.layout.threads, self.layout.memory), *self._samples(), at, given, slopes, margins, bends, sums
-        )  # fmt: skip
-        return self._finished(sums, blocks, 3)
+            "rows_pass", launch, *self._samples(), at, coefs, slopes, margins, bends, sums
+        )
+        return self._finished(sums, launch.blocks, 3)
 
     def linearised(self, x: object) -> tuple[float, DeviceArray, DeviceArray, DeviceArray]:
         """f at x, and on the device its gradient and the slopes and curvatures of the rows. x may lie on the device."""
         slopes, bends = (self.device.room(self.n, np.float64) for _ in range(2))
-        sums = self._rows_pass(x, slopes, None, bends, None)
-        return (
-            float(sums[1]) / self.n,
-            self._mean(self.weighted(slopes), float(sums[0])),
-            slopes,
-            bends,
-        )
+        sums = self._rows_pass(x, slopes=slopes, bends=bends)
+        gradient = self._mean(self.weighted(slopes), float(sums[0]))
+        return float(sums[1]) / self.n, gradient, slopes, bends
 
     def product(self, bends: DeviceArray, v: object) -> DeviceArray:
         """(1/n) Σ w_i bends_i a_i a_iᵀ v, on the device; with an intercept, a_i ends in 1."""
         moved = self.device.room(self.n, np.float64)
-        self._rows_pass(v, None, moved, None, None)
+        self._rows_pass(v, margins=moved)
         moved *= self.weighted(bends)
         return self._mean(moved, float(moved.sum()))
 
@@ -106,9 +95,11 @@ class WideSamples(DeviceSamples):
         """w_i·numbers_i."""
         return numbers * self.weights if len(self.weights) else numbers
 
-    def _squares(self, up: float) -> Array:
-        weights = self.weights if len(self.weights) else None
-        return self.device.get(self._by_columns("column_squares_pass", weights))
+    @cached_property
+    def column_squares(self) -> Array:
+        """(1/n) Σ w_i a_ij² of each feature."""
+        sums = self._by_columns("column_squares_pass", unless_empty(self.weights))
+        return np.asarray(self.device.get(sums)) / self.n
 
     def _by_columns(self, kernel: str, coefs: DeviceArray | None) -> DeviceArray:
         """Σ_i coef_i a_ij, or Σ_i coef_i a_ij², of each column; without ``coefs``, coef_i = 1."""
@@ -137,27 +128,11 @@ class WideSamples(DeviceSamples):
 
     def hessian_of(self, kept: Visits, x: Array, extra: float = 0.0) -> Array:
         """``hessian`` for the ``kept`` features and the intercept: their columns are written into blocks of dense rows."""
-        device, width = self.device, kept.size + self.bias
-        most = max(1, min(self.n, BLOCK // max(width, 1)))
-        room, at = device.room(most * width, np.float64), device.put(x, np.float64)
         places = np.full(self.features, -1, dtype=np.int32)
         places[kept] = np.arange(kept.size, dtype=np.int32)
-        there, total = (
-            device.put(places, np.int32),
-            device.put(np.zeros((width, width)), np.float64),
-        )
-        for first in range(0, self.n, most):
-            count = min(most, self.n - first)
-            part = room[: count * width]
-            part.fill(0.0)
-            self.kernels.run(
-                "parts_of_hessian", over(device, count, warps=True), *self._samples(), at, np.float64(extra), there,
-                np.int32(kept.size), np.int64(first), np.int64(count), part,
-            )  # fmt: skip
-            block = part.reshape(count, width)
-            total += block.T @ block
-        found: Array = device.get((total + total.T) * (0.5 / self.n))
-        return found
+        there, count = self.device.put(places, np.int32), np.int32(kept.size)
+        total = self._squares_of("parts_of_hessian", kept.size + self.bias, x, extra, there, count)
+        return mean_of_squares(self.device, total, self.n)
 
 
 def wide(samples: object) -> WideSamples:
@@ -165,12 +140,3 @@ def wide(samples: object) -> WideSamples:
     if not isinstance(samples, WideSamples):
         raise TypeError(f"these samples have no more than {MANY} columns")
     return samples
-
-
-def apart_layout(device: Device, mean: float) -> PassLayout:
-    """The layout of passes over rows of ``mean`` entries on average: a block needs memory for its sums alone."""
-    warp = max(device.lanes)
-    threads = THREADS if warp > 1 else 1
-    lanes = device.lanes[-1] if mean >= LONG else device.lanes[0]
-    settings = {"APART": "1", "WIDE": "0", "LANES": str(lanes), "CAPACITY": "0", "HELD": "0"}
-    return PassLayout(threads, RESIDENT, 8 * threads, settings)

@@ -38,7 +38,10 @@ class ActiveFeatures:
     ) -> None:  # fmt: skip
         self.penalty, self.ridge, self.features, self.shape = penalty, ridge, features, shape
         self.advice, self.most = advice, most
-        self.smooth = self._smooth_at_zero()
+        zero, least = np.zeros((features, *shape[1:])), np.full((features, *shape[1:]), LEAST_SLOPE)
+        sides = [penalty.excess(zero, s * least) > 0.0 for s in (-1.0, 1.0)]
+        self.smooth = rows(sides[0] & sides[1])
+        """The features that even the smallest slope, of either sign, moves away from zero."""
 
     def value(self, x: Array) -> float:
         """ψ(x) + (ridge/2)‖x‖²."""
@@ -52,12 +55,6 @@ class ActiveFeatures:
         whole = shape[0] == self.features
         part = self.penalty if whole else self.penalty.part(kept, (self.features, *shape[1:]))
         return needed_form(part, shape, self.ridge)
-
-    def _smooth_at_zero(self) -> Mask:
-        """The features that even the smallest slope, of either sign, moves away from zero."""
-        zero, least = np.zeros((self.features, *self.shape[1:])), np.full(self.shape, LEAST_SLOPE)
-        sides = [self.penalty.excess(zero, s * least[: self.features]) > 0.0 for s in (-1.0, 1.0)]
-        return rows(sides[0] & sides[1])
 
     def missing(self, x: Array, g: Array, active: Mask) -> bool:
         """Whether a feature that is not active would leave zero with these slopes."""

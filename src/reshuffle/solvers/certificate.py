@@ -12,7 +12,6 @@ this before it is believed.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
@@ -48,19 +47,14 @@ class FreeCoordinates:
     """
 
     def __init__(self, problem: Objective) -> None:
-        self.problem = problem
-        fit: Datafit | None = getattr(problem, "datafit", None)
-        self.fit = fit
-        self.features = np.zeros((0,), dtype=bool) if fit is None else self._mask(fit)
-        self.any = fit is not None and bool(fit.bias or self.features.any())
-
-    def _mask(self, fit: Datafit) -> NDArray[np.bool_]:
+        self.fit = fit = getattr(problem, "datafit", None)
+        self.features, self.any = np.zeros(0, dtype=bool), False
         """The coordinates that neither ψ nor the ridge depends on; none if ψ has no compiled form."""
-        shape = (fit.features, *fit.outputs)
-        form = getattr(self.problem, "form_with_ridge", None)
-        if form is None:
-            return np.zeros(shape, dtype=bool)
-        return free_coordinates(form).reshape(shape)
+        if fit is not None:
+            shape, form = (fit.features, *fit.outputs), getattr(problem, "form_with_ridge", None)
+            none = np.zeros(shape, dtype=bool)
+            self.features = none if form is None else free_coordinates(form).reshape(shape)
+            self.any = bool(fit.bias or self.features.any())
 
     def fall(self, slopes: Array, g: Array) -> float:
         """A bound below P(x) - P*, from the slopes at x and their mean gradient."""
@@ -68,10 +62,8 @@ class FreeCoordinates:
             return 0.0
         fit, c, most = self.fit, float(self.fit.loss.curvature), 0.0
         if fit.bias:
-            weighted, whole = slopes.T, float(fit.n)
-            if fit.weights.size:
-                weighted, whole = fit.weights * slopes.T, float(fit.weights.sum())
-            total = np.sum(weighted, axis=-1) / fit.n  # g may be based on other slopes
+            whole = float(fit.weights.sum()) if fit.weights.size else float(fit.n)
+            total = np.sum(weighted(fit, slopes), axis=-1) / fit.n  # g may be based on other slopes
             most = float(np.sum(total**2)) * fit.n / (2.0 * c * whole)
         if self.features.any():
             squares = np.where(self.features, g[: fit.features] ** 2, 0.0)
@@ -99,8 +91,8 @@ def free_coordinates(form: Form) -> NDArray[np.bool_]:
     return ~held if held.all() else form.free
 
 
-class Measure(ABC):
-    """A measure of optimality, relative to x = 0."""
+class Measure:
+    """A measure of optimality, relative to x = 0; infinite where nothing is known."""
 
     name: ClassVar[str]
     """The column of the trace."""
@@ -110,11 +102,10 @@ class Measure(ABC):
     def __init__(self, problem: Objective) -> None:
         self.problem = problem
 
-    @abstractmethod
     def at(self, x: Array, start: Array = COLD) -> float:
         """The measure at x, by a pass over the data."""
+        return np.inf
 
-    @abstractmethod
     def from_slopes(
         self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
     ) -> float:
@@ -123,6 +114,7 @@ class Measure(ABC):
         ``value`` returns f(x), if it can be had without a pass over all rows; ``start`` is the warm start of a prox
         that is found by iterations.
         """
+        return np.inf
 
 
 class RelativeMapping(Measure):
@@ -161,14 +153,6 @@ class Proof(Measure):
 
     name = "gap"
     meaning = "Newton bound"
-
-    def at(self, x: Array, start: Array = COLD) -> float:
-        return np.inf
-
-    def from_slopes(
-        self, x: Array, slopes: Array, g: Array, value: Value = None, start: Array = COLD
-    ) -> float:
-        return np.inf
 
 
 class Gap(Measure):
@@ -217,9 +201,9 @@ class Gap(Measure):
 
     def _is_balanced(self, slopes: Array) -> bool:
         """Whether the dual point satisfies the equation of the intercept, Σ_i w_i s_i = 0, up to rounding."""
-        weighted = slopes.T * self.datafit.weights if self.datafit.weights.size else slopes.T
-        most = np.sum(np.abs(weighted), axis=-1)
-        return bool(np.all(np.abs(np.sum(weighted, axis=-1)) <= BALANCED * most))
+        sums = weighted(self.datafit, slopes)
+        most = np.sum(np.abs(sums), axis=-1)
+        return bool(np.all(np.abs(np.sum(sums, axis=-1)) <= BALANCED * most))
 
     def _balanced(self, slopes: Array) -> Array:
         """The slopes, with those of one sign shortened so that Σ_i w_i s_i = 0."""
@@ -227,11 +211,16 @@ class Gap(Measure):
         if own is not None:
             balanced: Array = own(slopes, fit.targets, fit.weights)
             return balanced
-        weighted = slopes * self.datafit.weights if self.datafit.weights.size else slopes
-        up, down = weighted[weighted > 0].sum(), -weighted[weighted < 0].sum()
+        each = weighted(fit, slopes)
+        up, down = each[each > 0].sum(), -each[each < 0].sum()
         least = min(up, down)
         more, less = (least / up if up > 0 else 0.0), (least / down if down > 0 else 0.0)
         return np.where(slopes > 0, more, less) * slopes
+
+
+def weighted(fit: Datafit, slopes: Array) -> Array:
+    """w_i s_i; a column for each row."""
+    return slopes.T * fit.weights if fit.weights.size else slopes.T
 
 
 def certificate_of(problem: Objective) -> Measure:

@@ -9,7 +9,7 @@ import numpy as np
 from reshuffle.arrays import Array
 from reshuffle.objective import Objective
 from reshuffle.solvers.method import Epoch, Method, State
-from reshuffle.solvers.prox_call import WarmStart, beginning, columns, taken_from
+from reshuffle.solvers.prox_call import WarmStart, cold, columns, saved, taken_from
 from reshuffle.solvers.solver import Solver
 from reshuffle.trace import Result
 
@@ -67,14 +67,14 @@ class _Accelerated(Method):
         self.schedule = lambda epoch: self.safe_step
 
     def start(self, x0: Array) -> State:
-        return {"x": x0, "y": x0, "momentum": np.ones(1)} | beginning(self.problem)
+        return {"x": x0, "y": x0, "momentum": np.ones(1)} | saved(cold(self.problem))
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         momentum = float(state["momentum"][0])
         warm, y = WarmStart.of(state), state["y"]
         x, y, momentum, warm = accelerated(self.problem, warm, state["x"], y, momentum, step)
         new = {"x": x, "y": y, "momentum": np.array([momentum])}
-        return Epoch(new | (warm.arrays() if warm else {}), self.problem.n, 1)
+        return Epoch(new | saved(warm), self.problem.n, 1)
 
     def columns(self, state: State) -> dict[str, float]:
         return columns(state)

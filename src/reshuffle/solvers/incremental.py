@@ -11,7 +11,7 @@ from reshuffle.errors import StepWarning, warn_user
 from reshuffle.objective import FiniteSum
 from reshuffle.randomness import generator
 from reshuffle.solvers.method import Epoch, Method, State
-from reshuffle.solvers.prox_call import beginning, columns, taken
+from reshuffle.solvers.prox_call import WarmStart, cold, columns, saved, taken_from
 from reshuffle.solvers.sampling import Sampling
 from reshuffle.steps import Schedule
 
@@ -34,13 +34,12 @@ class Incremental(Method):
         prox_each_step: bool,
     ) -> None:
         super().__init__(problem)
-        self.seed = seed
         self.sampling, self.schedule = sampling, schedule
-        self.prox_each_step = prox_each_step
+        self.seed, self.prox_each_step = seed, prox_each_step
         self.safe_step = 1.0 / sampling.smoothness if sampling.smoothness > 0 else np.inf
 
     def start(self, x0: Array) -> State:
-        return {"x": x0} | ({} if self.prox_each_step else beginning(self.problem))
+        return {"x": x0} | ({} if self.prox_each_step else saved(cold(self.problem)))
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         sampling, x = self.sampling, state["x"].copy()
@@ -50,24 +49,20 @@ class Incremental(Method):
         if not np.isfinite(x).all():  # the sweep diverged; the loop reports it
             return Epoch(state | {"x": x}, visited, 0)
         length = step * sampling.steps
-        after, warm = taken(sampling.problem, state, state["x"], x, length, with_ridge=False)
+        before, start = state["x"], WarmStart.of(state)
+        after, warm = taken_from(sampling.problem, start, before, x, length, with_ridge=False)
         if epoch == 0:
             self._warn_if_wiped_out(x, after, step)
-        return Epoch(state | warm | {"x": after}, visited, 1)
+        return Epoch(state | saved(warm) | {"x": after}, visited, 1)
 
     def sweep(self, x: Array, epoch: int, step: float) -> int:
         """The gradient steps of an epoch, which change x in place; returns the number of gradients."""
         sampling = self.sampling
         visits = sampling.visits(generator(self.seed, epoch), epoch)
         sampling.problem.sweep(
-            x,
-            visits,
-            step,
-            weights=sampling.weights,
-            batch=sampling.batch,
-            average=sampling.average,
+            x, visits, step, weights=sampling.weights, batch=sampling.batch, average=sampling.average,
             prox_step=step if self.prox_each_step else 0.0,
-        )
+        )  # fmt: skip
         return int(visits.size)
 
     def columns(self, state: State) -> dict[str, float]:

@@ -16,8 +16,8 @@ from reshuffle.penalties.inexact import COLD
 from reshuffle.privacy import Account
 from reshuffle.randomness import generator
 from reshuffle.solvers.certificate import certificate_of
-from reshuffle.solvers.sampling import bind_step, inverse, smoothness_of
-from reshuffle.steps import Schedule, Setting
+from reshuffle.solvers.sampling import inverse, schedule_of, smoothness_of
+from reshuffle.steps import Schedule
 
 State = dict[str, AnyArray]
 """Everything that an epoch changes, as arrays: ``x`` and whatever else the method needs. It is never changed in place."""
@@ -93,15 +93,8 @@ class Method(ABC):
     def schedule(self) -> Schedule:
         """γ_t of the epoch t: the solver's ``step`` if it has one, else ``default_step``."""
         problem, default = self.problem, self.default_step()
-        setting = Setting(
-            smoothness_of(problem),
-            problem.strong_convexity,
-            problem.contraction,
-            problem.n,
-            getattr(self.solver, "limit", 1),
-            default,
-        )
-        return bind_step(getattr(self.solver, "step", None), setting, problem)
+        step, limit = getattr(self.solver, "step", None), getattr(self.solver, "limit", 1)
+        return schedule_of(step, problem, smoothness_of(problem), problem.n, limit, default)
 
     def default_step(self) -> float:
         """The default γ: 1/L_max."""

@@ -1,16 +1,20 @@
-"""Minimises the quadratic model of a Newton step by the solver of the core."""
+"""The quadratic model of a Newton step: minimised by the solver of the core, or given to FISTA as a problem."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import Array
+from reshuffle.cached import cached_property
 from reshuffle.core import native
-from reshuffle.penalties.forms import Form, native_form
+from reshuffle.objective import Objective
+from reshuffle.penalties import Penalty
+from reshuffle.penalties.forms import Coordinates, Form, native_form
+from reshuffle.smoothness import Smoothness
 
 FEW = 100
 """The fewest features of a first working set, ``sets::few`` in the core."""
@@ -49,6 +53,14 @@ def loose_rows(form: Form, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return loose
 
 
+def is_quadratic(form: Form) -> TypeGuard[Coordinates]:
+    """Whether ψ is Σ_j (l2_j/2)x_j²."""
+    each = form.one_by_one
+    if each is None or each.l1.any():
+        return False
+    return bool(np.all(each.low == -np.inf) and np.all(each.high == np.inf))
+
+
 def within(form: Form, x: Array) -> Array:
     """x clipped to the bounds of the penalty, if it has any."""
     each = form.one_by_one
@@ -58,3 +70,25 @@ def within(form: Form, x: Array) -> Array:
     flat = new.reshape(-1)[: each.l1.size]
     np.clip(flat, each.low, each.high, out=flat)
     return new
+
+
+class QuadraticObjective(Objective):
+    """⟨g, u - x⟩ + ½(u - x)ᵀH(u - x) + ψ(u), for FISTA where the core cannot minimise it."""
+
+    n = 1
+
+    def __init__(self, x: Array, g: Array, H: Array, penalty: Penalty) -> None:
+        self.x, self.g, self.H, self.penalty = x, g, H, penalty
+        self.shape = x.shape
+
+    def value(self, x: Array) -> float:
+        d = x - self.x
+        return float(self.g @ d + 0.5 * d @ self.H @ d)
+
+    def gradient(self, x: Array) -> Array:
+        return np.asarray(self.g + self.H @ (x - self.x))
+
+    @cached_property
+    def smoothness(self) -> Smoothness:
+        largest = float(np.linalg.eigvalsh(self.H)[-1])
+        return Smoothness(lambda: np.array([largest]))

@@ -9,7 +9,6 @@ the data through the noised sums alone and cost no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +17,7 @@ import numpy as np
 from reshuffle.arrays import Array, Ends, Visits
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle
-from reshuffle.privacy import Account, SampleLevel
+from reshuffle.privacy import Account
 from reshuffle.privacy.noise import secret_generator
 from reshuffle.randomness import generator
 from reshuffle.solvers.incremental import Incremental
@@ -26,48 +25,25 @@ from reshuffle.solvers.method import State
 from reshuffle.solvers.sampling import Sampling, permuted
 from reshuffle.steps import Schedule
 
-Batches = Callable[[np.random.Generator, int, np.random.Generator], tuple[Visits, Ends]]
-"""(the run's random numbers, the epoch, secret random numbers) -> the visits, and the ends of batches among them."""
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyPass:
     """A pass over some functions with clipped gradients and noise of standard deviation ``sigma`` on each batch's sum."""
 
     sampling: Sampling
-    batches: Batches
+    allocate: Any
+    """The order's random batches, drawn in secret; None if the visits are cut into batches in turn."""
     clip: float
     sigma: float
 
     @classmethod
     def of(
-        cls,
-        problem: FiniteSum,
-        order: Order,
-        batch: int,
-        first: np.random.Generator,
-        clip: float,
-        sigma: float,
-    ) -> NoisyPass:
+        cls, problem: FiniteSum, order: Order, batch: int, first: np.random.Generator, clip: float, sigma: float
+    ) -> NoisyPass:  # fmt: skip
         """``first`` is the generator of the first epoch, from which a fixed order is drawn."""
         allocate: Any = getattr(order, "allocate", None)
         sampling = permuted(problem, Reshuffle() if allocate else order, batch, False, first)
-        n, length = problem.n, sampling.batch
-
-        def in_turn(
-            rng: np.random.Generator, epoch: int, secret: np.random.Generator
-        ) -> tuple[Visits, Ends]:
-            visits = sampling.visits(rng, epoch)
-            return visits, np.minimum(np.arange(length, n + length, length), n).astype(np.int64)
-
-        def in_secret(
-            rng: np.random.Generator, epoch: int, secret: np.random.Generator
-        ) -> tuple[Visits, Ends]:
-            pool = np.arange(n, dtype=np.uint32)
-            found: tuple[Visits, Ends] = allocate(pool, sampling.steps, secret)
-            return found
-
-        return cls(sampling, in_secret if allocate else in_turn, clip, sigma)
+        return cls(sampling, allocate, clip, sigma)
 
     def __call__(
         self,
@@ -84,7 +60,7 @@ class NoisyPass:
 
         ``factor`` is that of a client (see ``federated.plan``).
         """
-        visits, ends = self.batches(rng, epoch, secret)
+        visits, ends = self._batches(rng, epoch, secret)
         average = factor * self.sampling.average
         share = self.sampling.problem.n / self.sampling.steps
 
@@ -95,6 +71,19 @@ class NoisyPass:
             x, visits, ends, step,
             average=average, clip=self.clip, noise=noise, share=share, prox_step=prox_step,
         )  # fmt: skip
+
+    def _batches(
+        self, rng: np.random.Generator, epoch: int, secret: np.random.Generator
+    ) -> tuple[Visits, Ends]:
+        """The visits, and the ends of batches among them."""
+        n, length = self.sampling.problem.n, self.sampling.batch
+        if self.allocate is not None:
+            found: tuple[Visits, Ends] = self.allocate(
+                np.arange(n, dtype=np.uint32), self.sampling.steps, secret
+            )
+            return found
+        visits = self.sampling.visits(rng, epoch)
+        return visits, np.minimum(np.arange(length, n + length, length), n).astype(np.int64)
 
 
 class PrivateEpochs(Incremental):
@@ -123,12 +112,3 @@ class PrivateEpochs(Incremental):
         rng = generator(self.seed, epoch)
         self.noisy(x, rng, epoch, step, secret_generator(), prox_step=prox)
         return self.sampling.problem.n
-
-
-def account_of_epochs(
-    level: SampleLevel, epochs: int, problem: FiniteSum, order: Order, batch: int
-) -> Account:
-    """The privacy account of this many passes over one problem."""
-    level.check_units(problem.n)
-    steps = -(-problem.n // batch) if hasattr(order, "allocate") else None
-    return Account(level, level.multiplier(epochs), steps=steps)

@@ -57,21 +57,9 @@ def taken_from(
     return found.point, WarmStart(found.start, warm.iterations + found.iterations)
 
 
-# --- the same for methods whose state is a dict of arrays ------------------------------------------
-
-
-def beginning(problem: Objective) -> State:
-    """The arrays of the warm start before the first prox; none if the prox is direct."""
-    warm = cold(problem)
+def saved(warm: WarmStart | None) -> State:
+    """The arrays of the warm start, for methods whose state is a dict of arrays; none if the prox is direct."""
     return {} if warm is None else warm.arrays()
-
-
-def taken(
-    problem: Objective, state: State, x: Array, point: Array, step: float, *, with_ridge: bool
-) -> tuple[Array, State]:
-    """The prox at ``point``, for a step that began at x, and the new arrays of the state."""
-    after, warm = taken_from(problem, WarmStart.of(state), x, point, step, with_ridge=with_ridge)
-    return after, {} if warm is None else warm.arrays()
 
 
 def columns(state: State) -> dict[str, float]:

@@ -22,9 +22,8 @@ from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.newton_steps import ABILITIES
 from reshuffle.solvers.fista import FISTA
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.newton_model import descend, within
+from reshuffle.solvers.newton_model import QuadraticObjective, descend, within
 from reshuffle.solvers.newton_proof import duality_gap, proved_decrement, residual
-from reshuffle.solvers.quadratic_objective import QuadraticObjective
 from reshuffle.solvers.recession import FAR, NO_MINIMISER
 from reshuffle.solvers.solver import Solver
 from reshuffle.twice_differentiable import FirstOrder, TwiceDifferentiable
@@ -251,18 +250,16 @@ class NewtonByHessian(Method):
     def certify(self, state: State) -> Check:
         if self.certificate == RelativeMapping.name:
             return super().certify(state)
-        at, near = self._expand(state["x"]), 100.0 * self.solver.tol * self.problem.reference
-        bound = np.inf
+        problem, at, bound = self.problem, self._expand(state["x"]), np.inf
+        near = 100.0 * self.solver.tol * problem.reference
         if self.dual:
-            bound = duality_gap(self.problem, as_able(self.problem.penalty), at)
-        target = self.solver.tol * self.problem.reference
+            bound = duality_gap(problem, as_able(problem.penalty), at)
+        target = self.solver.tol * problem.reference
         if not bound <= target and self.decrements and state["newton"][1] <= near:
             at, proved = self._decrement(at)
             if proved < bound:
-                return Check(
-                    proved / self.problem.reference, self.problem.n, 1, state | {"x": at.x}
-                )
-        return Check(bound / self.problem.reference, self.problem.n, 1, state)
+                bound, state = proved, state | {"x": at.x}
+        return Check(bound / problem.reference, problem.n, 1, state)
 
     def _decrement(self, at: FirstOrder) -> tuple[FirstOrder, float]:
         """The Newton decrement at x; for a penalty that has only a prox, at the end of a proximal gradient step.
@@ -270,8 +267,9 @@ class NewtonByHessian(Method):
         Next to the minimum such a step may seem not to lower P, because of rounding. The bound that is proved at its end then
         holds at x too.
         """
-        every = np.flatnonzero(self.everything).astype(np.uint32)
-        H, diagonal = self.problem.hessian(at.x, every), np.arange(at.x.size)
+        diagonal = np.arange(at.x.size)
+        every = diagonal.astype(np.uint32)
+        H = self.problem.hessian(at.x, every)
         at.gradient[~self.problem.varying] = 0.0
         if np.any(self.problem.varying & (np.diag(H) == 0.0)):
             return at, np.inf  # rounding has destroyed the curvature

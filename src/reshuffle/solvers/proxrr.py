@@ -8,14 +8,14 @@ import numpy as np
 from reshuffle.errors import InputError
 from reshuffle.objective import FiniteSum
 from reshuffle.orders import Order, Reshuffle, check_order
-from reshuffle.privacy import SampleLevel
+from reshuffle.privacy import Account, SampleLevel
 from reshuffle.privacy.settings import check_private
 from reshuffle.randomness import generator
 from reshuffle.solvers.incremental import Incremental
-from reshuffle.solvers.private import NoisyPass, PrivateEpochs, account_of_epochs
-from reshuffle.solvers.sampling import bind_step, inverse, permuted
+from reshuffle.solvers.private import NoisyPass, PrivateEpochs
+from reshuffle.solvers.sampling import inverse, permuted, schedule_of
 from reshuffle.solvers.solver import Solver
-from reshuffle.steps import Setting, StepGiven, check_step
+from reshuffle.steps import StepGiven, check_step
 from reshuffle.validation import check_positive
 
 
@@ -81,30 +81,17 @@ class ProxRR(Solver):
         sampling = permuted(
             problem, self.order, self.batch_size, self.importance, generator(self.seed, 0)
         )
-        setting = Setting(
-            sampling.smoothness,
-            problem.strong_convexity,
-            problem.contraction,
-            sampling.steps,
-            self.epochs,
-            default=inverse(sampling.smoothness),
-        )
-        schedule = bind_step(self.step, setting, problem)
-        return Incremental(
-            problem, sampling, schedule, self.seed, prox_each_step=self.prox == "step"
-        )
+        L, steps = sampling.smoothness, sampling.steps
+        schedule = schedule_of(self.step, problem, L, steps, self.epochs, inverse(L))
+        return Incremental(problem, sampling, schedule, self.seed, self.prox == "step")
 
     def _private(self, problem: FiniteSum, level: SampleLevel) -> PrivateEpochs:
-        account = account_of_epochs(level, self.epochs, problem, self.order, self.batch_size)
+        level.check_units(problem.n)
+        allocated = -(-problem.n // self.batch_size) if hasattr(self.order, "allocate") else None
+        account = Account(level, level.multiplier(self.epochs), steps=allocated)
         sigma, first = account.multiplier * level.clip, generator(self.seed, 0)
         noisy = NoisyPass.of(problem, self.order, self.batch_size, first, level.clip, sigma)
-        setting = Setting(
-            np.nan,
-            problem.strong_convexity,
-            problem.contraction,
-            noisy.sampling.steps,
-            self.epochs,
-            np.nan,
-        )  # nothing computed from the data
-        schedule = bind_step(self.step, setting, problem)
+        unknown = np.nan  # nothing may be computed from the data
+        steps = noisy.sampling.steps
+        schedule = schedule_of(self.step, problem, unknown, steps, self.epochs, unknown)
         return PrivateEpochs(problem, noisy, schedule, self.seed, self.prox == "step", account)

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from reshuffle.objective import FiniteSum
 from reshuffle.solvers.incremental import Incremental
-from reshuffle.solvers.sampling import bind_step, independent, inverse
+from reshuffle.solvers.sampling import independent, inverse, schedule_of
 from reshuffle.solvers.solver import Solver
-from reshuffle.steps import Setting, StepGiven, check_step
+from reshuffle.steps import StepGiven, check_step
 from reshuffle.validation import check_positive
 
 
@@ -50,13 +50,6 @@ class ProxSGD(Solver):
 
     def bind(self, problem: FiniteSum) -> Incremental:
         sampling = independent(problem, self.batch_size, self.importance)
-        setting = Setting(
-            sampling.smoothness,
-            problem.strong_convexity,
-            problem.contraction,
-            sampling.steps,
-            self.epochs,
-            default=0.5 * inverse(sampling.smoothness),
-        )
-        schedule = bind_step(self.step, setting, problem)
+        L, steps = sampling.smoothness, sampling.steps
+        schedule = schedule_of(self.step, problem, L, steps, self.epochs, 0.5 * inverse(L))
         return Incremental(problem, sampling, schedule, self.seed, prox_each_step=True)

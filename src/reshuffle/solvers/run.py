@@ -86,10 +86,8 @@ class Run:
         self.seconds += time.perf_counter() - clock - method.setup_seconds
         self.gradients += method.start_gradients
         if previous:
-            self._go_on(previous.result(method, self._columns()))
-
-    def _columns(self) -> list[str]:
-        return [*COLUMNS, self.method.certificate, *self._own_columns()]
+            columns = [*COLUMNS, method.certificate, *self._own_columns()]
+            self._go_on(previous.result(method, columns))
 
     def _own_columns(self) -> dict[str, float]:
         """The method's own columns, and passes over rows on disk if there are any."""
@@ -125,6 +123,8 @@ class Run:
     def go(self, callbacks: Sequence[Callback]) -> Result:
         """Make epoch after epoch until there is a reason to stop."""
         message, converged = "", False
+        limit = self.solver.time_limit
+        end = np.inf if limit is None else self.called + limit
         self.method.watched = bool(callbacks) or self.solver.eval_every is not None
         if not self.trace:
             self.start_objective = self._evaluate(self._certify())
@@ -138,7 +138,8 @@ class Run:
                 message, converged = self._stop(measure)
                 if not message:
                     measure = np.nan  # the measure of a state that an interruption may leave
-                    measure = self._epoch_in_time()
+                    with until(end):  # an epoch is abandoned if time is up
+                        measure = self._one_epoch()
                     message = self._look(measure, callbacks)
                     if message and self._stop(measure)[1]:  # the last epoch reached tol as well
                         message, converged = self._stop(measure)
@@ -165,30 +166,17 @@ class Run:
         """The reason why the run should end now, if there is one, and whether ``tol`` is reached."""
         solver = self.solver
         if solver.tol > 0 and measure <= solver.tol:
-            return self._judged(measure), True
+            if self.method.certificate != RelativeMapping.name:
+                return f"{self.method.certificate} = {measure:.3g} ≤ tol", True
+            return f"{STATIONARY} relative gradient mapping = {measure:.3g} ≤ tol, {NO_BOUND}", True
         if self.stalled:
             return f"{self.stalled}: {self._reached()}", False
         if self.epoch >= solver.limit:
             return f"all {self.epoch} {solver.counted} done", False
-        limit = solver.time_limit
-        if limit is not None and self._elapsed() >= limit:
-            return self._late(), False
-        return "", False
-
-    def _judged(self, measure: float) -> str:
-        """The message if ``tol`` is reached: by a bound, or by a gradient mapping that proves no distance."""
-        if self.method.certificate == RelativeMapping.name:
-            return f"{STATIONARY} relative gradient mapping = {measure:.3g} ≤ tol, {NO_BOUND}"
-        return f"{self.method.certificate} = {measure:.3g} ≤ tol"
+        return (self._late(), False) if self._is_late() else ("", False)
 
     def _late(self) -> str:
         return f"time limit of {self.solver.time_limit:g} s reached"
-
-    def _epoch_in_time(self) -> float:
-        """Make an epoch; abandon it if time is up."""
-        limit = self.solver.time_limit
-        with until(np.inf if limit is None else self.called + limit):
-            return self._one_epoch()
 
     def _look(self, measure: float, callbacks: Sequence[Callback]) -> str:
         """Evaluate if it is due, and call the callbacks; returns the reason why the run should end, if there is one."""
@@ -230,11 +218,11 @@ class Run:
 
     def _at_limit(self) -> bool:
         """Whether the run ended at one of its limits, rather than by a callback or Ctrl-C."""
-        late = self.solver.time_limit is not None and self._elapsed() >= self.solver.time_limit
-        return bool(self.stalled) or self.epoch >= self.solver.limit or late
+        return bool(self.stalled) or self.epoch >= self.solver.limit or self._is_late()
 
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self.called
+    def _is_late(self) -> bool:
+        limit = self.solver.time_limit
+        return limit is not None and time.perf_counter() - self.called >= limit
 
     def _reached(self) -> str:
         """The last certificate, in words."""

@@ -72,30 +72,22 @@ def permuted(
     def pool() -> Visits:  # made anew each time: this is cheap and saves memory
         return np.arange(count, dtype=np.uint32) if listed is None else expanded(listed, count)
 
-    if is_fixed(order):
-        visits = visits_of(order, pool(), rng, 0)
-        if getattr(order, "store", False):
-            problem = problem.take(visits)
-            weights = None if weights is None else read_only(weights[visits])
-            visits = np.arange(count, dtype=np.uint32)
-        return Sampling(
-            problem, lambda rng, epoch: visits, weights, batch, average, steps, smoothness
-        )
+    fixed = visits_of(order, pool(), rng, 0) if is_fixed(order) else None
+    if fixed is not None and getattr(order, "store", False):
+        problem = problem.take(fixed)
+        weights = None if weights is None else read_only(weights[fixed])
+        fixed = np.arange(count, dtype=np.uint32)
 
     def draw(rng: np.random.Generator, epoch: int) -> Visits:
-        return visits_of(order, pool(), rng, epoch)
+        return visits_of(order, pool(), rng, epoch) if fixed is None else fixed
 
     return Sampling(problem, draw, weights, batch, average, steps, smoothness)
 
 
 def independent(problem: FiniteSum, batch: int, importance: bool) -> Sampling:
     """Independent draws, uniform or with p_i ∝ L_i and weight L̄/L_i (importance sampling)."""
-    steps, weights, cumulative, largest = (
-        ceil(problem.n / batch),
-        None,
-        None,
-        smoothness_of(problem),
-    )
+    steps, largest = ceil(problem.n / batch), smoothness_of(problem)
+    weights = cumulative = None
     if importance:
         refuse_copies(problem)
         constants = problem.smoothness.individual
@@ -131,6 +123,15 @@ def smoothness_of(problem: Objective) -> float:
         return problem.smoothness.L_max
     except ValueError:
         return np.nan
+
+
+def schedule_of(
+    step: StepGiven, problem: Objective, smoothness: float, steps: int, limit: int, default: float
+) -> Schedule:
+    """γ_t of a run of at most ``limit`` epochs, of so many steps each; ``default`` is the γ if none was given."""
+    convexity, contraction = problem.strong_convexity, problem.contraction
+    setting = Setting(smoothness, convexity, contraction, steps, limit, default)
+    return bind_step(step, setting, problem)
 
 
 def bind_step(step: StepGiven, setting: Setting, problem: Objective) -> Schedule:

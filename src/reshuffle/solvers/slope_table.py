@@ -131,6 +131,21 @@ class SlopeTable(ABC):
         return SlopeState(x, table, g, q, warm)
 
 
+class EpochPart(NamedTuple):
+    """Visits of an epoch whose rows are in memory, the steps of their blocks, and their entries of the table."""
+
+    fit: Datafit
+    copies: Copies
+    visits: Visits
+    steps: Array
+    table: Array
+
+    def samples(self) -> Visits:
+        """The owners of the visited copies."""
+        owner = self.copies.owner
+        return owner[self.visits] if owner.size else self.visits
+
+
 @dataclass(frozen=True, eq=False)
 class LinearModelTable(SlopeTable):
     """The table of a linear model: a slope (or K of them) per copy."""
@@ -178,20 +193,22 @@ class LinearModelTable(SlopeTable):
         if self._form is None:
             return super().epoch(state, visits, steps, corrected)
         x, table, g, q = (array.copy() for array in state[:4])
-        start, core, form = x.ravel().copy(), self.fit.core, native_form(self._form)
-        for begin, end in self._calls(visits, start.size * steps.size / max(visits.size, 1)):
-            listen()
-            native.epoch(
-                core, self.owner, self._weights, visits, begin, end, steps, float(corrected), table, x,
-                q, start, g, form,
-            )  # fmt: skip
+        start, form = x.ravel().copy(), native_form(self._form)
+        for part in self._parts(visits, steps, table):
+            fit, copies, own, lengths, local = part
+            besides = x.size * lengths.size / max(own.size, 1)
+            for begin, end in fit.calls(own.size, part.samples, besides):
+                listen()
+                native.epoch(
+                    fit.core, copies.owner, copies.weights, own, begin, end, lengths, float(corrected), local, x, q, start,
+                    g, form, self.count,
+                )  # fmt: skip
         self.fit.raise_own_errors()
         return SlopeState(x, table, g, q, state.warm)
 
-    def _calls(self, visits: Visits, besides: float) -> Iterator[tuple[int, int]]:
-        """See ``Datafit.calls``; the samples are the owners of the visited copies."""
-        owner = self.owner
-        return self.fit.calls(visits.size, lambda: owner[visits] if owner.size else visits, besides)
+    def _parts(self, visits: Visits, steps: Array, table: Array) -> Iterator[EpochPart]:
+        """The epoch in parts whose rows are in memory: one."""
+        yield EpochPart(self.fit, Copies(self.owner, self._weights), visits, steps, table)
 
     @property
     def _form(self) -> Form | None:
@@ -219,32 +236,17 @@ class DiskTable(LinearModelTable):
         known = self.fit.known_constants()
         return super().smoothness if known is None else known[0]
 
-    def epoch(
-        self, state: SlopeState, visits: Visits, steps: Array, corrected: bool = True
-    ) -> SlopeState:
-        if self._form is None:
-            return SlopeTable.epoch(self, state, visits, steps, corrected)
-        x, table, g, q = (array.copy() for array in state[:4])
-        start, form, blocks = x.ravel().copy(), native_form(self._form), steps.size
+    def _parts(self, visits: Visits, steps: Array, table: Array) -> Iterator[EpochPart]:
+        """A part for each window; its entries of the table are put back after its visits."""
         for part in self.disk.parts(visits):
-            ends = (
-                np.array([part.segment.visits.start, part.segment.visits.stop])
-                * blocks
-                / visits.size
-            )
+            segment = part.segment.visits
+            ends = np.array([segment.start, segment.stop]) * steps.size / visits.size
             first, last = (int(k) for k in np.rint(ends))
-            own = steps[first:last] if last > first else steps[min(first, blocks - 1)][None]
-            local, core, mine = part.gather(table), part.fit.core, part.visits
-            besides = x.size * own.size / max(mine.size, 1)
-            for begin, end in part.fit.calls(mine.size, lambda mine=mine: mine, besides):  # type: ignore[misc]
-                listen()
-                native.epoch(
-                    core, NO_VISITS, part.fit.weights, mine, begin, end, own, float(corrected), local, x, q, start,
-                    g, form, self.count,
-                )  # fmt: skip
+            own = steps[first:last] if last > first else steps[min(first, steps.size - 1)][None]
+            local, copies = part.gather(table), Copies(NO_VISITS, part.fit.weights)
+            yield EpochPart(part.fit, copies, part.visits, own, local)
             part.scatter(local, table)
             part.fit.raise_own_errors()
-        return SlopeState(x, table, g, q, state.warm)
 
 
 class GradientTable(SlopeTable):

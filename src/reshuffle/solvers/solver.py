@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from reshuffle.arrays import Array
 from reshuffle.callbacks import Callback, ProgressBar
 from reshuffle.capacity import check_unknown
 from reshuffle.digests import Fingerprint, digest
@@ -157,31 +156,20 @@ class BaseSolver:
         start = check_start(x0, problem.shape)
         try:
             # Underflow is harmless, and ``Run`` detects overflow.
-            with np.errstate(under="ignore", over="ignore"):
-                return self._run(problem, start, callbacks, progress, resume)
+            with np.errstate(under="ignore", over="ignore"), ExitStack() as stack:
+                run = self.loop(problem)(self, problem, start, resume)
+                stack.callback(run.method.close)
+                if not progress:
+                    return run.go(callbacks)
+                bar = stack.enter_context(ProgressBar(self.limit, title=name))
+                result = run.go([*callbacks, bar])
+                bar.finish(result)
+                return result
         except MemoryError as error:
             raise InputError(
                 f"{name} needs more memory than there is ({str(error) or 'no bytes left'}); x alone takes "
                 f"{size:,} bytes, and a run some ten to twenty times as many"
             ) from None
-
-    def _run(
-        self,
-        problem: Objective,
-        start: Array,
-        callbacks: Sequence[Callback],
-        progress: bool,
-        resume: Result | str | os.PathLike[str] | None,
-    ) -> Result:
-        run = self.loop(problem)(self, problem, start, resume)
-        with ExitStack() as stack:
-            stack.callback(run.method.close)
-            if not progress:
-                return run.go(callbacks)
-            bar = stack.enter_context(ProgressBar(self.limit, title=type(self).__name__))
-            result = run.go([*callbacks, bar])
-            bar.finish(result)
-            return result
 
     def loop(self, problem: Objective) -> type[Run]:
         """The loop that runs the method on this problem."""

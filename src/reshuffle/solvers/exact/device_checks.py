@@ -1,20 +1,30 @@
-"""Refuses, before any work, problems and settings that the exact method does not support on a device."""
+"""Chooses the kind of steps on a device, and refuses, before any work, problems and settings that have none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError, shown
 from reshuffle.gpu import CudaDevice, Device
 from reshuffle.gpu.clients import check_loss_on_device
 from reshuffle.gpu.device import is_device
 from reshuffle.gpu.output_placing import check_outputs_on_device
-from reshuffle.solvers.exact.device_ways import way_on_device
-from reshuffle.solvers.exact.lbfgs_of_outputs import check_output_steps
+from reshuffle.gpu.row_kind import MANY
+from reshuffle.penalties import ability
+from reshuffle.penalties.abilities import as_able
+from reshuffle.problem import Problem
+from reshuffle.solvers.active_features import ActiveFeatures
+from reshuffle.solvers.exact.newton_steps import ABILITIES
+from reshuffle.solvers.newton_model import is_quadratic
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
 
+Way = Literal["newton", "sparse newton", "lbfgs"]
 PURPOSE = 'device="cuda"'
 
 
@@ -47,12 +57,36 @@ def check_for_device(problem: Any) -> None:
         raise InputError(
             f"{PURPOSE} takes one output where rows lie on disk, and y has {fit.outputs[0]} columns: leave out device"
         )
-    if fit.outputs:
-        check_outputs_on_device(fit.loss)
-        check_output_steps(problem)
-    else:
-        check_loss_on_device(fit.loss)
-        way_on_device(problem)
+    (check_outputs_on_device if fit.outputs else check_loss_on_device)(fit.loss)
+    way_on_device(problem)
+
+
+def way_on_device(problem: Problem | DeviceProblem) -> Way:
+    """Newton steps in all features or in those that matter, or L-BFGS if a ridge holds all features; other problems are refused."""
+    features, outputs, form = problem.features, problem.datafit.outputs, problem.form_with_ridge
+    able = all(ability(problem.penalty, name) is not None for name in ABILITIES)
+    if outputs and not (able and form is not None):
+        raise InputError(
+            f"penalty {problem.penalty!r} is not supported on a device with a loss of several outputs: leave out device"
+        )
+    if (size := features * prod(outputs)) <= MANY:
+        return "newton"
+    if form is not None and is_quadratic(form) and np.all(form.l2 > 0.0):
+        return "lbfgs"
+    if outputs:
+        raise InputError(
+            f"on a device a loss of several outputs may have at most {MANY} coordinates (features times outputs) unless the penalty is a "
+            f"ridge alone, because Newton's model is minimised on the processor; got {size} with {problem.penalty!r}: leave out device"
+        )
+    if able:
+        sets = ActiveFeatures(as_able(problem.penalty), problem.shape, features, problem.ridge, "")
+        if np.count_nonzero(sets.smooth) <= MANY:
+            return "sparse newton"
+    raise InputError(
+        f"a problem on the device may have at most {MANY} features unless a ridge holds all of them or the penalty can hold features at zero "
+        f"(L1, ElasticNet, GroupLasso, …), because Newton's model is minimised on the processor; got {features} features and "
+        f"{problem.penalty!r}: leave out device"
+    )
 
 
 def device_of(given: Any) -> Device:

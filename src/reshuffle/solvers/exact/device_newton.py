@@ -23,12 +23,11 @@ from reshuffle.objective import Array
 from reshuffle.penalties import ability
 from reshuffle.penalties.forms import Form
 from reshuffle.randomness import generator
-from reshuffle.solvers.exact.device_damping import eased, raised
-from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
+from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep, eased, raised
 from reshuffle.solvers.exact.device_search import Searched, searched
 from reshuffle.solvers.exact.newton_on_disk import Expansion, model_minimiser
 from reshuffle.solvers.exact.newton_steps import ABILITIES
-from reshuffle.solvers.newton_model import descend
+from reshuffle.solvers.newton_model import descend, is_quadratic
 
 FEWEST, MOST = 100, 400
 """The fewest and the most rows of a first Hessian for each column: a step then leaves 1/100 to 1/400 of P(x) - P*."""
@@ -62,7 +61,7 @@ class DeviceNewton:
     def __init__(self, problem: DeviceProblem, seed: int) -> None:
         self.problem, self.seed = problem, seed
         self.compiled = all(ability(problem.penalty, name) is not None for name in ABILITIES)
-        self._passes: list[tuple[Array, Pass, Array]] = []
+        self._passes: list[tuple[Array, Pass]] = []
         self._factor: tuple[Array, Any] | None = None
         self._part: SamplesOnDevice | None = None
         self._bent: tuple[HessianAt, Array] | None = None
@@ -90,19 +89,14 @@ class DeviceNewton:
 
     def at(self, x: Array) -> Pass:
         """f at x; the passes at the last two points are kept."""
-        for known, found, _ in self._passes:
+        for known, found in self._passes:
             if np.array_equal(known, x):
                 return found
         listen()
         self._passes = self._passes[:1]  # free the memory of older slopes first
         found = self.samples.at(x)
-        self._passes = [(x, found, self.samples.room), *self._passes]
+        self._passes = [(x, found), *self._passes]
         return found
-
-    def room_at(self, x: Array) -> Array:
-        """The room that the pass at x was made with (``DeviceSamples.room``)."""
-        self.at(x)
-        return next(room for known, _, room in self._passes if np.array_equal(known, x))
 
     def height(self, x: Array) -> float:
         """P(x); infinite where it overflows."""
@@ -218,14 +212,8 @@ class DeviceNewton:
         if not self.compiled or form is None:
             u = model_minimiser(problem, Expansion(x, np.empty(0), at.gradient, at.value, H))
             return u, self._promised(x, u, at.gradient, H), 1
-        each = form.one_by_one
-        if (
-            each is not None
-            and not each.l1.any()
-            and np.all(each.low == -np.inf)
-            and np.all(each.high == np.inf)
-        ):
-            solution = self._solved(x.reshape(-1), at.gradient.reshape(-1), H, each.l2)
+        if is_quadratic(form):
+            solution = self._solved(x.reshape(-1), at.gradient.reshape(-1), H, form.l2)
             if solution is not None:
                 u = solution.reshape(x.shape)
                 return u, self._promised(x, u, at.gradient, H), 1

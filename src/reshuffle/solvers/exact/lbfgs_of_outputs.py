@@ -7,26 +7,19 @@ in the metric of one block for each output (``quasi_newton``), computed from a s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.device_problem import DeviceProblem
-from reshuffle.errors import InputError
 from reshuffle.gpu import DeviceOutputs
-from reshuffle.gpu.wide_samples import MANY
 from reshuffle.objective import Array
-from reshuffle.penalties import ability
-from reshuffle.problem import Problem
 from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.device_newton import SMALL, DeviceNewton, key_of
-from reshuffle.solvers.exact.device_ways import is_ridge
 from reshuffle.solvers.exact.newton_on_device import NewtonOnDevice
-from reshuffle.solvers.exact.newton_steps import ABILITIES
-from reshuffle.solvers.exact.quasi_newton import QuasiNewton, squares_of
+from reshuffle.solvers.exact.quasi_newton import QuasiNewton
 from reshuffle.solvers.method import Epoch, State
-from reshuffle.solvers.second_order import Linearisation
+from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -36,6 +29,22 @@ ROWS_OF_BLOCKS = 100
 NOTHING = np.empty(0)
 
 
+class KeptPasses(SecondOrder):
+    """Passes of Newton steps on a device, which keep the last ones."""
+
+    def __init__(self, newton: DeviceNewton) -> None:
+        self.newton, self._made = newton, 0
+
+    @property
+    def passes(self) -> int:
+        return self._made
+
+    def linearise(self, x: Array) -> Linearisation:
+        at = self.newton.at(x)
+        self._made += 1
+        return Linearisation(x, NOTHING, at.slopes, NOTHING, at.gradient, at.value)
+
+
 class DeviceQuasiNewton(QuasiNewton):
     """L-BFGS whose passes are made on the device."""
 
@@ -43,21 +52,8 @@ class DeviceQuasiNewton(QuasiNewton):
     """Zero, because blocks of a sample of rows cost less than a pass."""
 
     def __init__(self, newton: DeviceNewton, seed: int) -> None:
-        self.problem, self.newton, self.seed = newton.problem, newton, seed
-        self.l2 = self.held = squares_of(newton.problem)
-        self._made = 0
-
-    @property
-    def passes(self) -> int:
-        return self._made
-
-    def dot(self, a: Array, b: Array) -> float:
-        return float(np.vdot(a, b))
-
-    def linearise(self, x: Array) -> Linearisation:
-        at = self.newton.at(x)
-        self._made += 1
-        return Linearisation(x, NOTHING, at.slopes, NOTHING, at.gradient, at.value)
+        super().__init__(newton.problem, KeptPasses(newton))
+        self.newton, self.seed = newton, seed
 
     def grams(self, at: Linearisation, shared: bool) -> Iterator[Array]:
         samples = self.newton.samples
@@ -109,26 +105,3 @@ class OutputsByLBFGS(NewtonOnDevice):
 
     def columns(self, state: State) -> dict[str, float]:
         return {}
-
-
-def check_output_steps(problem: Problem | DeviceProblem) -> None:
-    """Refuse penalties that the solver of models does not support with several outputs, and too many coordinates for Newton's model."""
-    known = all(ability(problem.penalty, name) is not None for name in ABILITIES)
-    if not known or problem.form_with_ridge is None:
-        raise InputError(
-            f"penalty {problem.penalty!r} is not supported on a device with a loss of several outputs: leave out device"
-        )
-    if has_many_coordinates(problem) and not is_ridge(problem.form_with_ridge):
-        raise InputError(
-            f"on a device a loss of several outputs may have at most {MANY} coordinates (features times outputs) unless the penalty is a "
-            f"ridge alone, because Newton's model is minimised on the processor; got {_size(problem)} with {problem.penalty!r}: leave out device"
-        )
-
-
-def _size(problem: Problem | DeviceProblem) -> int:
-    return problem.features * prod(problem.datafit.outputs)
-
-
-def has_many_coordinates(problem: Problem | DeviceProblem) -> bool:
-    """Whether Newton's model would be too large."""
-    return _size(problem) > MANY

@@ -6,28 +6,23 @@ iteration, but learns from all of them. The iterations are those of the processo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.gpu.wide_samples import wide
+from reshuffle.interruption import listen
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
+from reshuffle.solvers.exact.device_checks import way_on_device
 from reshuffle.solvers.exact.device_newton import key_of
-from reshuffle.solvers.exact.device_second_order import DeviceSecondOrder
-from reshuffle.solvers.exact.device_ways import way_on_device
-from reshuffle.solvers.exact.lbfgs_of_outputs import OutputsByLBFGS, has_many_coordinates
-from reshuffle.solvers.exact.newton_on_device import (
-    GROWS,
-    SMALLEST,
-    NewtonOnDevice,
-    check_overflow,
-    whole_step,
-)
+from reshuffle.solvers.exact.lbfgs_of_outputs import OutputsByLBFGS
+from reshuffle.solvers.exact.newton_on_device import GROWS, SMALLEST, MethodOnDevice, NewtonOnDevice
 from reshuffle.solvers.exact.quasi_newton import Descended, QuasiNewton
 from reshuffle.solvers.method import Check, Epoch, Method, State
-from reshuffle.solvers.second_order import Linearisation
+from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -35,29 +30,58 @@ if TYPE_CHECKING:
 ROUGH = 1e-2
 """Iterations on a sample end at this accuracy, over f(0): with so many features, a sixteenth of the rows hardly determines the minimum better."""
 
+NO_MARGINS = np.empty(0)
 
-class LBFGSOnDevice(Method):
+
+@dataclass(eq=False)
+class DeviceSecondOrder(SecondOrder):
+    """The methods of ``SecondOrder`` that ``QuasiNewton`` calls, by passes over samples on a device."""
+
+    fit: Any
+    """``WideSamples``, whose arrays lie on the device instead of the processor."""
+    made: int = 0
+    """Passes over all rows so far."""
+
+    @property
+    def passes(self) -> int:
+        return self.made
+
+    def linearise(self, x: Array) -> Linearisation:
+        listen()
+        self.made += 1
+        value, gradient, slopes, bends = self.fit.linearised(x)
+        return Linearisation(x, NO_MARGINS, slopes, bends, gradient, value)
+
+    def hessian_product(self, at: Linearisation, v: Array) -> Array:
+        listen()
+        self.made += 1
+        found: Array = self.fit.product(at.curvatures, v)
+        return found
+
+    def mean_curvature(self, at: Linearisation) -> float:
+        total, n = float(self.fit.weighted(at.curvatures).sum()), int(self.fit.n)
+        return total / n
+
+    def array(self, numbers: Array) -> Array:
+        found: Array = self.fit.device.put(numbers, np.float64)
+        return found
+
+    def dot(self, a: Array, b: Array) -> float:
+        return float((a * b).sum())
+
+
+class LBFGSOnDevice(MethodOnDevice):
     """``ExactProxRR`` on a device, where ψ is a ridge. The state: x."""
 
-    keeps_best = True
-
     def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
-        super().__init__(problem, solver)
-        self.problem: DeviceProblem = problem
-        self.schedule = whole_step
+        super().__init__(solver, problem, "L-BFGS", "lbfgs")
         self.descent = descent_on(problem)
         self._last: tuple[Array, Linearisation] | None = None
-        self.header = {
-            "step": "L-BFGS",
-            "certificate": self.measure.meaning,
-            "phases": "lbfgs on the device",
-        }
 
     def start(self, x0: Array) -> State:
         """At x0, or (from zero) near the minimiser of a sample."""
-        samples = self.problem.datafit
-        check_overflow(samples)
-        x, count = x0.copy(), samples.n // GROWS
+        x, samples = super().start(x0)["x"], self.problem.datafit
+        count = samples.n // GROWS
         if not x0.any() and count >= SMALLEST:
             part = self.problem.with_samples(samples.sample(count, key_of(self.solver.seed, 2)))
             found = self._call(descent_on(part), x, lambda at: True, ROUGH)
@@ -81,9 +105,7 @@ class LBFGSOnDevice(Method):
     def _gap(self, at: Linearisation) -> float:
         """The certificate at a point, from the slopes of the pass that was made there."""
         get = self.problem.datafit.device.get
-        x, gradient = np.asarray(get(at.x)), np.asarray(get(at.gradient))
-        value = at.value + self.problem.ridge_at(x)
-        return self.measure.from_slopes(x, at.slopes, gradient, lambda: value)
+        return self.measured(np.asarray(get(at.x)), at, np.asarray(get(at.gradient)))
 
     def certify(self, state: State) -> Check:
         return Check(self._gap(self._at(state["x"])), 0, 1, state)
@@ -102,15 +124,11 @@ class LBFGSOnDevice(Method):
 
 def descent_on(problem: DeviceProblem) -> QuasiNewton:
     """L-BFGS on the rows of a problem."""
-    own: Any = problem  # it has the attributes of a Problem that QuasiNewton reads
-    return QuasiNewton(own, DeviceSecondOrder(wide(problem.datafit)))
+    return QuasiNewton(problem, DeviceSecondOrder(wide(problem.datafit)))
 
 
 def method_on_device(solver: ExactProxRR, problem: DeviceProblem) -> Method:
     """The method for a problem on a device."""
-    if problem.datafit.outputs:
-        many = has_many_coordinates(problem)
-        return OutputsByLBFGS(solver, problem) if many else NewtonOnDevice(solver, problem)
-    if way_on_device(problem) == "lbfgs":
-        return LBFGSOnDevice(solver, problem)
-    return NewtonOnDevice(solver, problem)
+    if way_on_device(problem) != "lbfgs":
+        return NewtonOnDevice(solver, problem)
+    return (OutputsByLBFGS if problem.datafit.outputs else LBFGSOnDevice)(solver, problem)

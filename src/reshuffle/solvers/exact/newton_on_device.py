@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
+from reshuffle.device_problem import DeviceProblem
 from reshuffle.errors import InputError
 from reshuffle.gpu import DeviceOutputs, StreamedSamples
+from reshuffle.gpu.samples import Pass
 from reshuffle.objective import Array
 from reshuffle.solvers.exact.decrement import STALLED
 from reshuffle.solvers.exact.device_models import HessianAt
@@ -17,6 +18,7 @@ from reshuffle.solvers.exact.device_newton import key_of
 from reshuffle.solvers.exact.sparse_device_newton import device_newton_of
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.newton_model import within
+from reshuffle.solvers.second_order import Linearisation
 
 if TYPE_CHECKING:
     from reshuffle.solvers.exact.solver import ExactProxRR
@@ -35,7 +37,31 @@ FINE = 2
 """Passes over all rows that a pass with all digits takes."""
 
 
-class NewtonOnDevice(Method):
+class MethodOnDevice(Method):
+    """``ExactProxRR`` on a device: steps of length 1, by passes that give P(x) and what the certificate needs."""
+
+    keeps_best = True
+
+    def __init__(self, solver: ExactProxRR, problem: DeviceProblem, step: str, phase: str) -> None:
+        super().__init__(problem, solver)
+        self.problem: DeviceProblem = problem
+        self.schedule = lambda epoch: 1.0
+        self.header = {"step": step, "certificate": self.measure.meaning, "phases": f"{phase} on the device"}  # fmt: skip
+
+    def start(self, x0: Array) -> State:
+        if not np.isfinite(at_zero := self.problem.datafit.at_zero):
+            raise InputError(
+                f"f(0) is {at_zero}: the losses overflow; bring y (or the columns of X) nearer to 1"
+            )
+        return {"x": x0.copy()}
+
+    def measured(self, x: Array, at: Pass | Linearisation, gradient: Array) -> float:
+        """The certificate at x, from a pass there."""
+        value = at.value + self.problem.ridge_at(x)
+        return self.measure.from_slopes(x, at.slopes, gradient, lambda: value)
+
+
+class NewtonOnDevice(MethodOnDevice):
     """``ExactProxRR`` on a device. The state: x, the point of the Hessian, its number of rows, the promise of the last step, damping, the promise of
     the last hidden step, whether passes are fine, and the room that the pass at x had.
 
@@ -43,24 +69,15 @@ class NewtonOnDevice(Method):
     them, with a small gap or because no step helps, passes that sum all digits check this, and the run goes on with these if they disagree.
     """
 
-    keeps_best = True
     _is_fine = False
 
     def __init__(self, solver: ExactProxRR, problem: DeviceProblem) -> None:
-        super().__init__(problem, solver)
-        self.problem: DeviceProblem = problem
-        self.schedule = whole_step
+        super().__init__(solver, problem, "Newton's", "newton")
         self.newton = device_newton_of(problem, solver.seed)
-        self.header = {
-            "step": "Newton's",
-            "certificate": self.measure.meaning,
-            "phases": "newton on the device",
-        }
 
     def start(self, x0: Array) -> State:
         """At x0, or (from zero) at the minimiser of a sample."""
-        check_overflow(self.newton.samples)
-        x, form = x0.copy(), self.problem.form_with_ridge
+        x, form = super().start(x0)["x"], self.problem.form_with_ridge
         if form is not None:
             x = within(form, x)
         if not np.isfinite(self.problem.penalty.value(x[: self.problem.features])):
@@ -112,14 +129,8 @@ class NewtonOnDevice(Method):
 
     def _state(self, x: Array, model: HessianAt) -> State:
         numbers = np.array([model.rows, model.promised, model.damping, model.hidden, self._is_fine])
-        room = self.newton.room_at(x)
-        return {
-            "x": x,
-            "bent": model.x,
-            "newton": numbers,
-            "features": model.features,
-            "room": room,
-        }
+        state = {"x": x, "bent": model.x, "newton": numbers, "features": model.features}
+        return state | {"room": self.newton.at(x).room}
 
     def _restore(self, state: State) -> None:
         """Restore the room that the pass at x had, so that a resumed run has the same bits."""
@@ -147,8 +158,7 @@ class NewtonOnDevice(Method):
             return self.finely.certify(state)
         self._restore(state)
         at = self.newton.at(x)
-        value = at.value + self.problem.ridge_at(x)
-        measure = self.measure.from_slopes(x, at.slopes, at.gradient, lambda: value)
+        measure = self.measured(x, at, at.gradient)
         if measure <= self.solver.tol and self.newton.samples.rounded:
             again = self.finely.certify(state)
             then = state if again.value <= self.solver.tol else self._made_fine(state)
@@ -164,16 +174,3 @@ class NewtonOnDevice(Method):
         if isinstance(samples := self.newton.samples, StreamedSamples):
             found["disk_passes"] = samples.disk_passes
         return found
-
-
-def check_overflow(samples: SamplesOnDevice) -> None:
-    """Refuse a problem whose losses are infinite at zero."""
-    if not np.isfinite(samples.at_zero):
-        raise InputError(
-            f"f(0) is {samples.at_zero}: the losses overflow; bring y (or the columns of X) nearer to 1"
-        )
-
-
-def whole_step(epoch: int) -> float:
-    """The step of every epoch: a Newton step has length 1."""
-    return 1.0

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from reshuffle.cached import cached_property
+from reshuffle.datafit import Datafit
 from reshuffle.device_problem import DeviceProblem
 from reshuffle.objective import Array
 from reshuffle.problem import Problem
 from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_steps import form_of
+from reshuffle.solvers.newton_model import is_quadratic
 from reshuffle.solvers.second_order import Linearisation, SecondOrder
 
 ITERATIONS = 50
@@ -60,29 +62,22 @@ class Descended(NamedTuple):
 
 def is_smooth(problem: Problem) -> bool:
     """Whether ψ is (l2/2)‖·‖² in every coordinate, and the loss has second derivatives."""
-    form = form_of(problem).one_by_one
-    if problem.datafit.loss.second is None or form is None:
-        return False
-    free = np.all(form.l1 == 0.0) and np.all(form.low == -np.inf) and np.all(form.high == np.inf)
-    return bool(free)
-
-
-def squares_of(problem: Problem | DeviceProblem) -> Array:
-    """l2 of every coordinate of x, zero for an intercept."""
-    found = np.zeros(problem.shape)
-    found[: problem.features] = np.reshape(form_of(problem).l2, found[: problem.features].shape)
-    return found
+    return problem.datafit.loss.second is not None and is_quadratic(form_of(problem))
 
 
 class QuasiNewton:
     """L-BFGS on one problem, whose ridge holds every coordinate except an intercept."""
 
-    def __init__(self, problem: Problem, second_order: SecondOrder | None = None) -> None:
-        self.problem: Problem | DeviceProblem = problem
-        self._fit = problem.datafit
+    def __init__(
+        self, problem: Problem | DeviceProblem, second_order: SecondOrder | None = None
+    ) -> None:
+        d, fit = problem.features, cast(Datafit, problem.datafit)
+        self.problem, self._fit = problem, fit
         if second_order is None:
-            second_order = SecondOrder(problem.datafit, origin=np.zeros(problem.features))
-        self.second_order, self.held = second_order, squares_of(problem)
+            second_order = SecondOrder(fit, origin=np.zeros(d))
+        self.second_order, self.dot = second_order, second_order.dot
+        self.held = np.zeros(problem.shape)
+        self.held[:d] = np.reshape(form_of(problem).l2, self.held[:d].shape)
         self.l2 = second_order.array(self.held)
         """l2 of each coordinate, on the same device as x; ``held`` is always in the processor's memory."""
 
@@ -116,7 +111,7 @@ class QuasiNewton:
         Without an intercept ‖∇P‖²/(2·l2) is the duality gap. The call also ends if more than ``worth`` iterations
         seem to be left.
         """
-        before, at, iterations = self.passes, self.linearise(x), 0
+        before, at, iterations = self.second_order.passes, self.second_order.linearise(x), 0
         value, g = self._whole(at)
         start, most = value, LONGEST if self.one_output else ITERATIONS
         if first and self.has_blocks:
@@ -141,26 +136,13 @@ class QuasiNewton:
                 steps = [*steps[1 - PAIRS :], (step, change, bent)]
             at, g, iterations = new, then, iterations + 1
             estimates.append(self._estimate(g))
-        passes, left = self.passes - before, iterations_left(estimates, target)
+        passes, left = self.second_order.passes - before, iterations_left(estimates, target)
         return Descended(at, start - value, passes, iterations, left)
-
-    @property
-    def passes(self) -> int:
-        """Passes over all rows so far."""
-        return self.second_order.passes
-
-    def linearise(self, x: Array) -> Linearisation:
-        """f at x, by a pass over all rows."""
-        return self.second_order.linearise(x)
 
     def _length(self, at: Linearisation, g: Array, d: Array) -> float:
         """The best length of the step d if P were a parabola along d; 1 if P has no curvature along d."""
         bent = self.dot(d, self.second_order.hessian_product(at, d) + self.l2 * d)
         return -self.dot(g, d) / bent if bent > 0.0 else 1.0
-
-    def dot(self, a: Array, b: Array) -> float:
-        """⟨a, b⟩, a number of the processor."""
-        return self.second_order.dot(a, b)
 
     def _whole(self, at: Linearisation) -> tuple[float, Array]:
         """P and its gradient, the ridge included."""
@@ -176,7 +158,7 @@ class QuasiNewton:
         """The first of x + d, x + d/2, … at which P is low enough: f there, P and its gradient."""
         t = 1.0
         for _ in range(HALVINGS if slope < 0.0 else 0):
-            new = self.linearise(at.x + t * d)
+            new = self.second_order.linearise(at.x + t * d)
             then, g = self._whole(new)
             # near the minimum P is lost in rounding, but slopes are not
             flat = abs(self.dot(g, d)) <= 0.5 * -slope and then <= value + ROUNDING * abs(value)

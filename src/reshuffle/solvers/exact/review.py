@@ -43,8 +43,8 @@ def certify(run: RunContext, state: ExactState) -> Check:
         return Check(_newton_certificate(run, state), 0, 0, state)
     if state.point.whole:
         return Check(run.gap(state.point), 0, 0, state)
-    if not state.x.any() and _first_steps_say_more(run):
-        return Check(np.nan, 0, 0, state)
+    if not state.x.any() and any(phase.skips_zero(run) for phase in run.phases):
+        return Check(np.nan, 0, 0, state)  # first steps are cheaper and say more
     if _moves_from_zero(run, state):
         state = replace(state, monitor=state.monitor.unsettled())
         return Check(np.nan, run.problem.n, 0, state)
@@ -69,11 +69,6 @@ def _newton_certificate(run: RunContext, state: ExactState) -> float:
         state.point.linearisation = at
     bound, tol = state.newton.progress.bound / run.at_zero, run.solver.tol
     return certified(problem, lambda: run.measure, at, bound, tol)
-
-
-def _first_steps_say_more(run: RunContext) -> bool:
-    """Whether first steps from zero are cheaper and more informative than a certificate there."""
-    return any(phase.skips_zero(run) for phase in run.phases)
 
 
 def _moves_from_zero(run: RunContext, state: ExactState) -> bool:

@@ -14,10 +14,13 @@ from reshuffle.orders import Order, Reshuffle, check_order
 from reshuffle.penalties.abilities import check_convex
 from reshuffle.problem import as_problem
 from reshuffle.solvers.exact.accelerated import Accelerated
-from reshuffle.solvers.exact.device_checks import check_device, check_for_device, device_of
-from reshuffle.solvers.exact.device_ways import way_on_device
+from reshuffle.solvers.exact.device_checks import (
+    check_device,
+    check_for_device,
+    device_of,
+    way_on_device,
+)
 from reshuffle.solvers.exact.lbfgs import LBFGS
-from reshuffle.solvers.exact.lbfgs_of_outputs import check_output_steps
 from reshuffle.solvers.exact.lbfgs_on_device import method_on_device
 from reshuffle.solvers.exact.method import ExactMethod
 from reshuffle.solvers.exact.newton import Newton
@@ -133,10 +136,7 @@ class ExactProxRR(Solver):
         if isinstance(problem, DeviceProblem):
             check_device(self)
             check_convex(problem.penalty, type(self).__name__)
-            if problem.datafit.outputs:
-                check_output_steps(problem)
-            else:
-                way_on_device(problem)
+            way_on_device(problem)
             return
         super().check_problem(problem)
         if self.device is not None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reshuffle.arrays import Visits
 from reshuffle.cached import cached_property
 from reshuffle.device_problem import DeviceProblem, SamplesOnDevice
+from reshuffle.gpu.row_kind import MANY
 from reshuffle.gpu.samples import Pass
-from reshuffle.gpu.wide_samples import MANY, WideSamples, wide
+from reshuffle.gpu.wide_samples import WideSamples, wide
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import as_able
-from reshuffle.penalties.forms import Form
 from reshuffle.solvers.active_features import ActiveFeatures
 from reshuffle.solvers.exact.device_models import HessianAt, NewtonStep
 from reshuffle.solvers.exact.device_newton import DeviceNewton, descended
@@ -31,8 +30,9 @@ class SparseDeviceNewton(DeviceNewton):
 
     def __init__(self, problem: DeviceProblem, seed: int) -> None:
         super().__init__(problem, seed)
-        self.sets = sets_of(problem)
-        self._form: tuple[Visits, Form] | None = None
+        self.sets = ActiveFeatures(
+            as_able(problem.penalty), problem.shape, problem.features, problem.ridge, "leave out device, or penalise more", MANY
+        )  # fmt: skip
 
     @cached_property
     def columns(self) -> int:
@@ -75,24 +75,13 @@ class SparseDeviceNewton(DeviceNewton):
         d, kept = self.problem.features, model.features
         own, g = (np.append(a[kept], a[d:]) for a in (x, at.gradient))
         accuracy = self._accuracy(H, model)
-        found, promised, rounds = descended(self._form_on(kept), H, g, at.value, own, accuracy)
+        mask = np.zeros(d, dtype=bool)
+        mask[kept] = True
+        form = self.sets.form(mask)
+        found, promised, rounds = descended(form, H, g, at.value, own, accuracy)
         u = np.zeros_like(x)
         u[kept], u[d:] = found[: kept.size], found[kept.size :]
         return u, promised, rounds
-
-    def _form_on(self, kept: Visits) -> Form:
-        if self._form is None or not np.array_equal(self._form[0], kept):
-            mask = np.zeros(self.problem.features, dtype=bool)
-            mask[kept] = True
-            self._form = kept, self.sets.form(mask)
-        return self._form[1]
-
-
-def sets_of(problem: DeviceProblem) -> ActiveFeatures:
-    """Chooses the features of steps on a problem whose penalty holds features at zero."""
-    return ActiveFeatures(
-        as_able(problem.penalty), problem.shape, problem.features, problem.ridge, "leave out device, or penalise more", MANY
-    )  # fmt: skip
 
 
 def device_newton_of(problem: DeviceProblem, seed: int) -> DeviceNewton:
