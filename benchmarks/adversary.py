@@ -220,7 +220,6 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "federated/exact.FEW_VISITS": (_rows_of_clients,),
     "federated/newton_server.FIRST": (_columns,),
     "solvers/active_features.MORE": (_columns,),
-    "federated/client_state_server.PIECE": (_columns,),
     "datafit.SHORT": (_stored,),
     "datafit.LEAST": (_columns, _rows),
     "samples.PIECE": (_rows,),

@@ -14,7 +14,6 @@ from reshuffle.federated.device_server import DeviceServer
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected, Local
 from reshuffle.federated.newton import FedNewton
-from reshuffle.federated.packed_server import PackedServer
 from reshuffle.federated.plan import Plan, plan
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.scales import (
@@ -207,9 +206,7 @@ class ExactFedRR(FederatedSolver):
             )  # fmt: skip
         if self.state == "clients":
             how = transport_of(self.transport)
-            if how is not None:
-                return PackedServer(prox, work.totals, self.acceleration, chosen, how)
-            return ClientStateServer(prox, work.totals, self.acceleration, adaptive=chosen)
+            return ClientStateServer(prox, work.totals, self.acceleration, chosen, how)
         if self.acceleration and hasattr(self.step, "value"):  # the step is constant
             return Extrapolated(prox, work.totals, self.acceleration, adaptive=chosen)
         return ControlVariates(prox, work.totals)

@@ -46,7 +46,7 @@ class InformationServer(NewtonServer):
         self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
     ) -> State:
         found = Answer.of(total / self.n, self.shape, len(state["hessian"]))
-        done = np.array(Search(*state["search"].tolist())._replace(done=1.0))
+        done = np.array(Search.of(state)._replace(done=1.0))
         value = np.array([found.values[0]])
         told = {
             "hessian": found.hessian,

@@ -110,9 +110,8 @@ class FedNewton(FederatedSolver):
     def server(self, federation: Federation, work: Plan) -> Server:
         how, local = transport_of(self.transport), cast(Curved, work.local)
         rounds = self.downlink == "rounded"
-        if how is not None:
-            return LearningServer(federation, local, rounds, how)
-        return NewtonServer(federation, local, rounds)
+        kind = NewtonServer if how is None else LearningServer
+        return kind(federation, local, rounds, how)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
         return 1.0

@@ -179,10 +179,12 @@ class Rounds(Method):
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
         """The replies, which are added up as they come if the server needs only sums."""
+        read = self.server.takes(task)
+        if not self.server.adds_up:
+            return self.gathering(task, read), None
         shape = self.plan.local.reply_shape(task.x)
-        sums = self.server.sums(shape, self.problem.sizes / self.problem.n)
-        take = self.server.takes(task) if sums is None else sums.take
-        return self.gathering(task, take), sums
+        sums = Sums(shape, self.problem.sizes / self.problem.n, read)
+        return self.gathering(task, sums.take), sums
 
     def _combine(
         self, state: State, found: Found, sums: Sums | None, step: float, epoch: int

@@ -20,7 +20,6 @@ from scipy.sparse.csgraph import connected_components
 
 from reshuffle.engines import Plain, Record, Task
 from reshuffle.errors import InputError
-from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.downlink import Allowed
 from reshuffle.federated.local import Corrected, Load, LocalEpoch, travels
 from reshuffle.federated.server import Server
@@ -263,7 +262,7 @@ class Rescaling(Server):
     may_round = True
 
     def __init__(self, server: Server, found: Metric) -> None:
-        super().__init__(server.prox, server.totals)
+        super().__init__(server.prox, server.totals, server.transport)
         self.server, self.metric = server, found
         self.memory = getattr(server, "memory", 0)
 
@@ -271,11 +270,9 @@ class Rescaling(Server):
     def needs_all(self) -> bool:  # type: ignore[override]
         return self.server.needs_all
 
-    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return self.server.reply_shape(shape)
-
-    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
-        return self.server.sums(shape, shares)
+    @property
+    def adds_up(self) -> bool:  # type: ignore[override]
+        return self.server.adds_up
 
     def start(self, x0: Array) -> State:
         u = self.metric.inner(x0)

@@ -14,7 +14,6 @@ from reshuffle.federated.downlink import Downlink, check_downlink
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.outcome import FederatedResult, ended
-from reshuffle.federated.packed_server import PackedAveraging
 from reshuffle.federated.plan import Plan, plan
 from reshuffle.federated.private_server import (
     NoisyAveraging,
@@ -164,9 +163,8 @@ class FederatedSolver(BaseSolver):
                 f'transport must be "float64" with {self.server_class.__name__}, which is given whole models'
             )
         if how is not None:
-            return PackedAveraging(federation.prox, work.totals, how)
-        made: Server = self.server_class(federation.prox, work.totals)
-        return made
+            return Averaging(federation.prox, work.totals, how)
+        return self.server_class(federation.prox, work.totals)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
         """The constant step that is used if none is given: 1/L_max of the functions of the clients' steps."""
