@@ -9,12 +9,12 @@ client, as sums for the small matrix of the server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from reshuffle.engines import Plain, Task
-from reshuffle.errors import InputError, LostState
+from reshuffle.errors import LostState
 from reshuffle.federated.extrapolation import Choice
 from reshuffle.federated.state_files import ClientState, Folder, read_state, write_state
 from reshuffle.federated.transport import Transport, transport_of
@@ -25,48 +25,48 @@ Passes = Callable[[Array, Array | None], Array]
 
 
 class ClientStates:
-    """The states of a host's clients. If a folder is given they are also saved there, and a new process continues from it."""
+    """The states of a host's clients. Where a client has a folder they are also saved there, and a new process continues from it."""
 
-    def __init__(self) -> None:
+    def __init__(self, folders: Mapping[int, Folder | None] | None = None) -> None:
+        self.folders = folders or {}
         self._states: dict[int, ClientState] = {}
 
-    def load(self, client: int, key: str, folder: Folder | None) -> ClientState | None:
-        """The client's state in the run of this key; None if the client has not taken part in it yet."""
-        kept = self._states.get(client)
-        if kept is not None and kept.key == key:
-            return kept
-        return None if folder is None else read_state(folder, client, key)
+    def after(
+        self, task: Task, client: int, key: str, onward: Callable[[ClientState | None], ClientState]
+    ) -> ClientState:
+        """The client's state after the task's round of the run of this key, made by ``onward`` from the one before it.
 
-    def save(self, client: int, state: ClientState, folder: Folder | None) -> None:
-        if folder is not None:
-            write_state(folder, client, state)
-        self._states[client] = state
+        None stands for no state: the client has not taken part in the run yet. A client that is asked again for a round
+        that it has done keeps its state, and gives the same answer again.
+        """
+        folder, state = self.folders.get(client), self._states.get(client)
+        if state is None or state.key != key:
+            state = None if folder is None else read_state(folder, client, key)
+        if state is None or (state.round, state.digest) != (task.round + 1, task.digest):
+            state = onward(state)
+            if folder is not None:
+                write_state(folder, client, state)
+            self._states[client] = state
+        return state
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"folders": self.folders, "_states": {}}  # A host travels without them.
 
 
 def answer(
-    client: int,
-    task: Task,
-    passes: Passes,
-    memory: ClientStates,
-    folder: Folder | None = None,
+    client: int, task: Task, passes: Passes, memory: ClientStates
 ) -> tuple[Array, dict[str, Plain]]:
-    """The residual of a client's round, and its products with the changes of residuals.
-
-    A client that is asked again for a round that it has done gives the same answer again.
-    """
+    """The residual of a client's round, and its products with the changes of residuals."""
     key, own = str(task.more["key"]), task.own[client]
     since, tau = int(own["since"]), task.step * float(own["total"])
-    state = memory.load(client, key, folder)
-    again = state is not None and (state.round, state.digest) == (task.round + 1, task.digest)
-    if not again:
-        state = _round(task, key, _checked(state, since, task), tau, passes)
-        memory.save(client, state, folder)
-    if state is None:
-        raise InputError("it has no state")
-    residual, transport = state.residuals[-1], _transport(task)
+
+    def onward(state: ClientState | None) -> ClientState:
+        return _round(task, key, _checked(state, since, task), tau, passes)
+
+    residuals, transport = memory.after(task, client, key, onward).residuals, _transport(task)
     if transport is None:
-        return residual, _products(state.residuals)
-    return np.empty(0), {**transport.pack(residual, task.round), **_products(state.residuals)}
+        return residuals[-1], _products(residuals)
+    return np.empty(0), {**transport.pack(residuals[-1], task.round), **_products(residuals)}
 
 
 def _transport(task: Task) -> Transport | None:

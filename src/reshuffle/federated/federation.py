@@ -13,7 +13,7 @@ from reshuffle.cached import cached_property
 from reshuffle.digests import digest
 from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.host import ClientHost, Held, answers
+from reshuffle.federated.host import ClientHost, answers
 from reshuffle.federated.local import Load, Local
 from reshuffle.losses import Loss
 from reshuffle.objective import Array, FiniteSum, Objective, check_penalty
@@ -207,7 +207,7 @@ class Federation(Objective):
     def make_host(self, clients: Sequence[int], plan: Plan) -> ClientHost:
         return ClientHost(
             tuple(clients),
-            [Held(self.clients[c]) for c in clients],
+            [self.clients[c] for c in clients],
             plan.local,
             [plan.positions[c] for c in clients],
             [plan.factors[c] for c in clients],

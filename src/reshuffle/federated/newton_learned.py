@@ -18,7 +18,7 @@ from reshuffle.engines import Plain, Task
 from reshuffle.errors import LostState
 from reshuffle.federated.client_state import ClientStates
 from reshuffle.federated.curvature import HEAD, Curved, active_of
-from reshuffle.federated.state_files import ClientState, Folder
+from reshuffle.federated.state_files import ClientState
 from reshuffle.federated.transport import Digits, Transport, transport_of
 from reshuffle.objective import Array
 
@@ -50,14 +50,14 @@ def learned(
     local: Curved,
     numbers: Callable[[], Array],
     memory: ClientStates,
-    folder: Folder | None = None,
 ) -> dict[str, Plain]:
-    """The answer of a client: the changes of its derivatives. A client that is asked again gives the same answer again."""
+    """The answer of a client: the changes of its derivatives."""
     key, since = str(task.more["learns"]), int(task.more["since"])
-    state = memory.load(client, key, folder)
-    if state is None or (state.round, state.digest) != (task.round + 1, task.digest):
-        state = _next(task, key, since, local, numbers(), state)
-        memory.save(client, state, folder)
+
+    def onward(state: ClientState | None) -> ClientState:
+        return _next(task, key, since, local, numbers(), state)
+
+    state = memory.after(task, client, key, onward)
     skipped, size = local.features, local.size
     head = state.images[-1, skipped : skipped + HEAD]
     change = state.residuals[-1, skipped + HEAD :]
