@@ -11,8 +11,8 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.federated.local import Shuffled, described, local_of
-from reshuffle.federated.private_server import turns_of
-from reshuffle.federated.private_work import Clipped, NoisyShuffled
+from reshuffle.federated.private_rounds import Clipped, NoisyShuffled
+from reshuffle.federated.replies import Policy
 from reshuffle.privacy import ClientLevel, SampleLevel, epsilon_of_releases
 from reshuffle.privacy.noise import RepeatedNoise
 from reshuffle.randomness import Stream
@@ -77,7 +77,8 @@ def test_a_client_whose_passes_diverge_counts_with_its_clip() -> None:
 @pytest.mark.parametrize("clients", [1, 2, 7, 10])
 @pytest.mark.parametrize("participation", [0.1, 0.3, 0.5, 1.0])
 def test_turns_are_those_of_the_rounds(clients: int, participation: float) -> None:
-    turns, fewest = turns_of(clients, participation)
+    policy = Policy(participation)
+    turns, fewest = policy.turns(clients), policy.fewest(clients)
     few = max(1, round(participation * clients))
     sizes = [len(range(clients)[k * few : (k + 1) * few]) for k in range(turns)]
     assert sum(sizes) == clients

@@ -7,6 +7,7 @@ arrays, so that a run can resume; the device keeps copies of those that the next
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ class DeviceServer(ClientStateServer):
 
     sums_only = False
     may_round = False
+    device = "exact"
 
     def __init__(
         self,
@@ -59,8 +61,8 @@ class DeviceServer(ClientStateServer):
 
     # --- a round ---------------------------------------------------------------------------------
 
-    def aboard(self, state: State, rounds: DeviceExactRounds, task: Task) -> State:
-        """The state after a round of the clients of the task, made on the device."""
+    def aboard(self, state: State, session: Any, task: Task) -> State:
+        rounds: DeviceExactRounds = session.exact
         x = task.x.reshape(-1)
         asked = np.array(task.clients, dtype=np.int64)
         chosen = None if len(asked) == self.totals.size else asked

@@ -58,18 +58,8 @@ MAYBE = {"": None, "yes": True, "no": False}
 
 
 def travels(kind: type[Work]) -> type[Work]:
-    """Register a kind of local work, a dataclass of plain settings, for sites."""
+    """Register a kind of local work for sites: a dataclass of plain settings, of which ``inner`` may be another local work."""
     KINDS[kind.__name__] = kind
-    return kind
-
-
-AROUND: dict[str, type[Any]] = {}
-"""The kinds of local work that change the reply of another one, by name."""
-
-
-def travels_around(kind: type[Work]) -> type[Work]:
-    """Register a dataclass of numbers whose first field, ``inner``, is another local work."""
-    AROUND[kind.__name__] = kind
     return kind
 
 
@@ -371,51 +361,58 @@ class Corrected(Local):
 
 def described(local: Local) -> dict[str, Plain]:
     """Local work of this package as a record; a user's own work cannot be sent in this way."""
-    if AROUND.get(type(local).__name__) is type(local):
-        wrapper: Any = local
-        more = {f.name: getattr(local, f.name) for f in fields(wrapper) if f.init}
-        inner = described(more.pop("inner"))
-        return (
-            inner | {"around": type(local).__name__} | {f"around_{n}": v for n, v in more.items()}
-        )
-    if KINDS.get(type(local).__name__) is not type(local):
+    name = type(local).__name__
+    if KINDS.get(name) is not type(local):
         raise InputError(
-            f"{type(local).__name__} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"
+            f"{name} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"
         )
-    record: dict[str, Plain] = {"work": type(local).__name__}
-    for field in fields(local):  # type: ignore[arg-type]
-        value = getattr(local, field.name)
-        if field.name == "order":
-            name = type(value).__name__
-            if ORDERS.get(name) is not type(value):
-                raise InputError(f"order {value!r} is not known to sites: use {', '.join(ORDERS)}")
-            record[field.name] = name
-        elif field.name == "importance":
-            record[field.name] = next(word for word, meant in MAYBE.items() if meant is value)
-        else:
-            record[field.name] = np.array(value) if isinstance(value, tuple) else value
-    return record
+    settings = {word: getattr(local, word) for word in _settings(type(local))}
+    inner = settings.pop("inner", None)
+    if inner is not None:
+        more = {f"around_{word}": value for word, value in settings.items()}
+        return described(inner) | {"around": name} | more
+    return {"work": name} | {word: _plain(word, value) for word, value in settings.items()}
 
 
 def local_of(record: Record) -> Local:
     """The local work that a record describes."""
-    kind = KINDS.get(str(record.get("work")))
-    if kind is None:
-        raise InputError(f"there is no local work {record.get('work')!r}")
-    settings: dict[str, Any] = {field.name: record[field.name] for field in fields(kind)}
-    if "order" in settings:
-        settings["order"] = ORDERS[settings["order"]]()
-    if "importance" in settings:
-        settings["importance"] = MAYBE[settings["importance"]]
-    if "shape" in settings:
-        settings["shape"] = tuple(int(length) for length in settings["shape"])
-    local: Local = kind(**settings)
-    around = record.get("around")
+    kind, around = _kind(record.get("work"), False), record.get("around")
+    local: Local = kind(**{word: _meant(word, record[word]) for word in _settings(kind)})
     if around is None:
         return local
-    wrapper = AROUND.get(str(around))
-    if wrapper is None:
-        raise InputError(f"there is no local work {around!r}")
-    names = [f.name for f in fields(wrapper) if f.init and f.name != "inner"]
-    wrapped: Local = wrapper(local, **{name: record[f"around_{name}"] for name in names})
+    outer = _kind(around, True)
+    own = {word: record[f"around_{word}"] for word in _settings(outer) if word != "inner"}
+    wrapped: Local = outer(inner=local, **own)
     return wrapped
+
+
+def _kind(name: object, around: bool) -> type[Any]:
+    """The kind of this name, which must be one that changes the reply of an inner one if it is ``around``."""
+    kind = KINDS.get(str(name))
+    if kind is None or ("inner" in _settings(kind)) is not around:
+        raise InputError(f"there is no local work {name!r}")
+    return kind
+
+
+def _settings(kind: type[Any]) -> list[str]:
+    return [setting.name for setting in fields(kind) if setting.init]
+
+
+def _plain(name: str, value: Any) -> Plain:
+    """A setting as it is written in a record."""
+    if name == "order":
+        if ORDERS.get(type(value).__name__) is not type(value):
+            raise InputError(f"order {value!r} is not known to sites: use {', '.join(ORDERS)}")
+        return type(value).__name__
+    if name == "importance":
+        return next(word for word, meant in MAYBE.items() if meant is value)
+    return np.array(value) if isinstance(value, tuple) else value
+
+
+def _meant(name: str, value: Any) -> Any:
+    """The setting that a record has under this name."""
+    if name == "order":
+        return ORDERS[value]()
+    if name == "importance":
+        return MAYBE[value]
+    return tuple(int(length) for length in value) if name == "shape" else value

@@ -38,6 +38,18 @@ class Policy:
     on_missing: Literal["raise", "average"] = "raise"
     on_lost: Literal["raise", "restart"] = "raise"
 
+    def few(self, clients: int) -> int:
+        """The number of clients of a round, but for the last of a turn, in which each of the ``clients`` comes once."""
+        return max(1, round(self.participation * clients))
+
+    def turns(self, clients: int) -> int:
+        """The number of rounds of a turn."""
+        return -(-clients // self.few(clients))
+
+    def fewest(self, clients: int) -> int:
+        """The number of clients of the last round of a turn."""
+        return clients % self.few(clients) or self.few(clients)
+
 
 @dataclass(eq=False)
 class Found:
@@ -66,22 +78,17 @@ class Gatherer(Protocol):
     def __call__(self, task: Task, take: Take | None = None) -> Found: ...
 
 
+@dataclass(eq=False)
 class Gathering:
     """Asks clients until all have answered, as often as the policy allows."""
 
-    def __init__(
-        self,
-        session: Session,
-        engine: str,
-        policy: Policy,
-        average: bool,
-        called: Callable[[int], str] = "client {}".format,
-        watch: Watch | None = None,
-        reply_shape: Callable[[Array], tuple[int, ...]] = np.shape,
-    ) -> None:
-        self.session, self.engine, self.policy, self.average = session, engine, policy, average
-        self.reply_shape = reply_shape
-        self.called, self.watch = called, watch or (lambda task, answer, reason: None)
+    session: Session
+    engine: str
+    policy: Policy
+    average: bool
+    called: Callable[[int], str] = "client {}".format
+    watch: Watch | None = None
+    reply_shape: Callable[[Array], tuple[int, ...]] = np.shape
 
     def __call__(self, task: Task, take: Take | None = None) -> Found:
         """The replies to a task; if ``take`` is given, each as ``take`` leaves it."""
@@ -106,7 +113,7 @@ class Gathering:
                 if not known:
                     continue
                 found.reasons[answer.client] = answer.reason
-                self.watch(task, answer, answer.reason)
+                self._show(task, answer, answer.reason)
                 overflowed += [answer.client] if answer.diverged else []
                 found.lost |= answer.lost and self.policy.on_lost == "restart"
                 continue
@@ -116,7 +123,7 @@ class Gathering:
                     taken = take(answer)
                 except Unusable as error:
                     reason = str(error)
-            self.watch(task, answer, reason)
+            self._show(task, answer, reason)
             if not reason:
                 found.traffic[1] += answer.nbytes
                 found.checks[answer.client] = answer.check
@@ -131,6 +138,10 @@ class Gathering:
             others = f", and {len(overflowed) - 1} more" if overflowed[1:] else ""
             first = overflowed[0]
             found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
+
+    def _show(self, task: Task, answer: Reply | Failure, reason: str) -> None:
+        if self.watch is not None:
+            self.watch(task, answer, reason)
 
     def _shape(self, task: Task) -> tuple[int, ...]:
         return self.reply_shape(task.x) if task.kind == "train" else (0,)

@@ -13,22 +13,22 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.engines import Engine, Record, Task, digest
+from reshuffle.engines import Record, Task, check_engine, digest
 from reshuffle.engines.number_bytes import WHOLE, width_of
 from reshuffle.errors import ClientError, InputError
+from reshuffle.federated.aboard import is_on_device
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
-from reshuffle.federated.downlink import Downlink
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.held_out import HeldOutMetrics
-from reshuffle.federated.mean_rounds import RoundOnDevice, round_on_device
 from reshuffle.federated.plan import Plan
-from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Policy
+from reshuffle.federated.replies import TRAFFIC, Found, Gathering
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
 from reshuffle.orders import shuffled
@@ -37,6 +37,9 @@ from reshuffle.randomness import generator
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.sampling import inverse
 from reshuffle.steps import Schedule
+
+if TYPE_CHECKING:
+    from reshuffle.federated.solvers import FederatedSolver
 
 logger = logging.getLogger("reshuffle")
 
@@ -50,31 +53,26 @@ class Rounds(Method):
     def __init__(
         self,
         federation: Federation,
+        solver: FederatedSolver,
         work: Plan,
         server: Server,
         schedule: Schedule,
-        engine: Engine,
-        policy: Policy,
-        *,
-        seed: int,
-        tol: float = 0.0,
-        evaluate: int | None = None,
-        account: Account | None = None,
-        downlink: Downlink = "float64",
+        account: Account | None,
     ) -> None:
         super().__init__(federation)
-        self.plan, self.server, self.schedule = work, server, schedule
-        self.engine, self.policy, self.seed = engine, policy, seed
-        self.tol, certify = tol, tol > 0.0
-        self.rounds_x = downlink == "rounded"
+        self.plan, self.server, self.schedule, self.account = work, server, schedule, account
+        self.policy, self.seed, self.tol = solver.policy, solver.seed, solver.tol
+        engine, self.rounds_x = check_engine(solver.engine), solver.downlink == "rounded"
+        named = type(engine).__name__
         if self.rounds_x and not vars(type(server)).get("may_round"):
             raise InputError(
                 f'downlink must be "float64" with {type(server).__name__}, which does not say that its x may be rounded (may_round)'
             )
+        evaluate = solver.evaluate
         self.held_out = None if evaluate is None else HeldOutMetrics(federation, evaluate)
-        self.safe_step, self.instead = inverse(work.smoothness), ""
-        if account is not None:  # L_max and P(x) would be computed from the data without noise.
-            self.account, self.safe_step = account, np.inf
+        # With noise L_max and P(x) must not be computed from the data.
+        self.safe_step = inverse(work.smoothness) if account is None else np.inf
+        self.instead = ""
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
         clock = time.perf_counter()
@@ -83,21 +81,18 @@ class Rounds(Method):
         self.letter = federation.letter(work)
         self.evaluates = not federation.remote and account is None
         self.measure = certificate_for(federation)
-        self.certificate, self.certifies = self.measure.name, certify
+        self.certificate, self.certifies = self.measure.name, self.tol > 0.0
         told = "value" if federation.tells and account is None else ""
-        wanted = f"{told} {self.measure.wants if certify else ''}".split()
+        wanted = f"{told} {self.measure.wants if self.certifies else ''}".split()
         self.wants = " ".join(dict.fromkeys(wanted))
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
-        self.round_on_device = round_on_device(
-            self.session, server, policy, type(engine).__name__, downlink
-        )
-        average = policy.on_missing == "average" and not server.needs_all
+        self.on_device = is_on_device(self.session, server, self.policy, named, self.rounds_x)
         plain = Gathering(
             self.session,
-            type(engine).__name__,
-            policy,
-            average,
+            named,
+            self.policy,
+            self.policy.on_missing == "average" and not server.needs_all,
             federation.called,
             federation.watch,
             lambda message: server.reply_shape(work.local.reply_shape(message)),
@@ -108,9 +103,9 @@ class Rounds(Method):
                 'LocalSGD, ExactFedRR(state="clients") or FedNewton'
             )
         self.gathering = federation.gatherer(plain)
-        if federation.masked and self._fewest < 2:
+        if federation.masked and self.policy.fewest(federation.count) < 2:
             raise InputError(
-                f"participation={policy.participation:g} leaves a round with one of {federation.count} sites, and the sum of one is its own "
+                f"participation={self.policy.participation:g} leaves a round with one of {federation.count} sites, and the sum of one is its own "
                 "value: secure sums need at least two in every round"
             )
 
@@ -131,8 +126,8 @@ class Rounds(Method):
         """Configure the round, ask the clients, combine their replies; the prox of R is the server's last step."""
         given, step = step, self.server.shortened(state, step)
         task = self._configure(state, epoch, step)
-        if self.round_on_device is not None:
-            return self._aboard(state, task, self.round_on_device)
+        if self.on_device:
+            return self._aboard(state, task)
         found, sums = self._ask(task)
         state = state | {"traffic": state["traffic"] + found.traffic}
         if found.lost:
@@ -152,10 +147,11 @@ class Rounds(Method):
         gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
         return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
 
-    def _aboard(self, state: State, task: Task, round_on_device: RoundOnDevice) -> Epoch:
+    def _aboard(self, state: State, task: Task) -> Epoch:
         """A round on a device; its traffic is that of the messages it stands for."""
         clients, sent = list(task.clients), np.array([*self.server.traffic(state, task), 0, 0])
-        new = round_on_device(state, task) | {"traffic": state["traffic"] + sent}
+        new = self.server.aboard(state, self.session, task)
+        new |= {"traffic": state["traffic"] + sent}
         if not np.isfinite(new["x"]).all():
             self.blame = "the mean of the clients' models is not finite after the local work"
         gradients, stalled = self._gradients(clients, task.round), self.server.stalled(new)
@@ -273,21 +269,12 @@ class Rounds(Method):
 
     # --- clients -------------------------------------------------------------------------------
 
-    @property
-    def _few(self) -> int:
-        return max(1, round(self.policy.participation * self.problem.count))
-
-    @property
-    def _fewest(self) -> int:
-        """The number of clients in the last round of a turn, which may be smaller."""
-        return self.problem.count % self._few or self._few
-
     def _participants(self, number: int) -> list[int]:
         """All clients, or the next few in a random order in which each client comes once."""
-        everyone, few = np.arange(self.problem.count, dtype=np.uint32), self._few
-        if few >= everyone.size:
+        count = self.problem.count
+        everyone, few = np.arange(count, dtype=np.uint32), self.policy.few(count)
+        if few >= count:
             return everyone.tolist()
-        turns = -(-everyone.size // few)
-        order = shuffled(everyone, generator(self.seed, number // turns, 1))
-        turn = number % turns
-        return sorted(order[turn * few : (turn + 1) * few].tolist())
+        turn, at = divmod(number, self.policy.turns(count))
+        order = shuffled(everyone, generator(self.seed, turn, 1))
+        return sorted(order[at * few : (at + 1) * few].tolist())

@@ -308,9 +308,12 @@ class Rescaling(Server):
     def traffic(self, state: State, task: Task) -> tuple[int, int]:
         return self.server.traffic(self._inner(state), task)
 
-    def around(self, state: State, step: Callable[[State], State]) -> State:
-        """The state after a step of the inner server."""
-        return self._outer(step(self._inner(state)))
+    @property
+    def device(self) -> str:  # type: ignore[override]
+        return self.server.device
+
+    def aboard(self, state: State, session: Any, task: Task) -> State:
+        return self._outer(self.server.aboard(self._inner(state), session, task))
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         return self._outer(self.server.step(self._inner(state), models, step))

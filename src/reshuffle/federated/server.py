@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class Server(ABC):
 
     may_round: ClassVar[bool] = False
     """Whether the next round may begin at a rounded x; a subclass must set this itself."""
+
+    device: ClassVar[str] = ""
+    """What a session on a device must have for ``aboard``: "mean" or "exact"; empty if no round can be made there."""
 
     adds_up: ClassVar[bool] = False
     """Whether replies are added up as they come, and ``add_up`` makes a step of their sum instead of ``step``."""
@@ -92,6 +95,10 @@ class Server(ABC):
         """The bytes to and from the clients of the messages that a round on a device stands for."""
         clients = list(task.clients)
         return task.nbytes(clients), len(clients) * task.x.nbytes
+
+    def aboard(self, state: State, session: Any, task: Task) -> State:
+        """The state after a round that is made on a device."""
+        raise NotImplementedError
 
     def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of the model in a reply, from the one that the local work names."""
@@ -157,9 +164,12 @@ class Averaging(Server):
     sums_only = True
     may_round = True
 
-    def of_mean(self, mean: Array, clients: Sequence[int], step: float) -> State:
-        """The next state, if only the mean is known."""
-        return {"x": self.agreed(mean, clients, step)}
+    @property
+    def device(self) -> str:  # type: ignore[override]
+        return "mean" if type(self).step is Averaging.step else ""
+
+    def aboard(self, state: State, session: Any, task: Task) -> State:
+        return {"x": self.agreed(session.mean(task), task.clients, task.step)}
 
     def read(self, task: Task, transport: Transport, reply: Reply) -> Reply:
         found = super().read(task, transport, reply)

@@ -15,7 +15,7 @@ from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.plan import Plan, plan
-from reshuffle.federated.private_server import (
+from reshuffle.federated.private_rounds import (
     NoisyAveraging,
     account_of_rounds,
     check_private_rounds,
@@ -198,8 +198,7 @@ class FederatedSolver(BaseSolver):
         return None if level is None else account_of_rounds(self, level, federation)
 
     def bind(self, problem: Federation) -> Rounds:
-        engine = check_engine(self.engine)
-        check_available(engine)
+        check_available(check_engine(self.engine))
         account = self.account(problem)  # This comes before the clients are asked anything.
         work = self.plan(problem)
         steps = float(work.totals.sum()) / problem.count
@@ -211,19 +210,8 @@ class FederatedSolver(BaseSolver):
             self.rounds,
             default=self.default_step(problem, work) if account is None else np.nan,
         )
-        return Rounds(
-            problem,
-            work,
-            self.server(problem, work),
-            bind_step(self.step, setting, problem),
-            engine,
-            self.policy,
-            seed=self.seed,
-            tol=self.tol,
-            evaluate=self.evaluate,
-            account=account,
-            downlink=self.downlink,
-        )
+        schedule = bind_step(self.step, setting, problem)
+        return Rounds(problem, self, work, self.server(problem, work), schedule, account)
 
 
 @dataclass(frozen=True, kw_only=True)
