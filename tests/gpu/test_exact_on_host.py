@@ -15,7 +15,7 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.federated.aboard import rounds_aboard
-from reshuffle.federated.local import ClientGroup, Corrected
+from reshuffle.federated.local import ClientGroup, Corrected, Turn
 from reshuffle.federated.plan import plan
 from reshuffle.gpu import DeviceClients, DeviceExactRounds, LocalPasses
 from reshuffle.randomness import Stream
@@ -149,7 +149,7 @@ def test_every_client_ends_where_it_ends_on_threads(passes: int) -> None:
             tau, before = step * work.totals[m], wanted[m]
             epoch = local.bind(clients.clients[m], work.positions[m], work.factors[m])
             h = (x - before) / tau
-            wanted[m] = epoch(x, step, number, Stream(2, number), h) - tau * h
+            wanted[m] = epoch(Turn(x, step, number, Stream(2, number), h)) - tau * h
         z, x = found.image, x + 0.1
         for m in range(2):
             image = z.anchors[z.rows(2)[m]] + rounds.spread(m, z.coefs)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.federated.local import Shuffled, described, local_of
+from reshuffle.federated.local import Shuffled, Turn, described, local_of
 from reshuffle.federated.private_rounds import Clipped, NoisyShuffled
 from reshuffle.federated.replies import Policy
 from reshuffle.privacy import ClientLevel, SampleLevel, epsilon_of_releases
@@ -128,13 +128,14 @@ def test_a_question_that_is_repeated_gets_the_same_answer() -> None:
         NoisyShuffled(rs.orders.Allocation(), 4, 0, 1.0, 1.0),
     ):
         epoch, x = work.bind(client, 0, 1.0), np.zeros(client.shape)
-        first = epoch(x, 0.1, 3, Stream(0, 3), None)
-        assert np.array_equal(first, epoch(x, 0.1, 3, Stream(0, 3), None))
-        assert not np.array_equal(first, epoch(x, 0.1, 4, Stream(0, 3), None))
-        assert not np.array_equal(first, epoch(x, 0.2, 3, Stream(0, 3), None))
-        assert not np.array_equal(first, epoch(x + 1e-9, 0.1, 3, Stream(0, 3), None))
-        again = work.bind(client, 0, 1.0)
-        assert not np.array_equal(first, again(x, 0.1, 3, Stream(0, 3), None))
+        turn = Turn(x, 0.1, 3, Stream(0, 3), noise=RepeatedNoise())
+        first = epoch(turn)
+        assert np.array_equal(first, epoch(turn))
+        assert not np.array_equal(first, epoch(turn._replace(number=4)))
+        assert not np.array_equal(first, epoch(turn._replace(step=0.2)))
+        assert not np.array_equal(first, epoch(turn._replace(x=x + 1e-9)))
+        assert not np.array_equal(first, epoch(turn._replace(noise=RepeatedNoise())))
+        assert not np.array_equal(first, epoch(turn._replace(noise=None)))
 
 
 def test_keys_of_noise_do_not_travel() -> None:

@@ -21,7 +21,7 @@ from reshuffle.federated.extrapolation import (
     slots,
 )
 from reshuffle.federated.host import ARRAYS
-from reshuffle.federated.replies import Take
+from reshuffle.federated.replies import Letter, Said, Take
 from reshuffle.federated.server import Paced
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
@@ -84,7 +84,7 @@ class ClientStateServer(Paced):
         onward = tuple(new["anew"].tolist()) == ONWARD
         return super().rounded(state, new, allowed) if onward else new
 
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, state: State) -> Letter:
         """Further numbers for the clients: how to continue from the rounds that they remember."""
         base, start, stop = state["kept"].tolist()
         ratio, back = state["anew"].tolist()
@@ -101,9 +101,7 @@ class ClientStateServer(Paced):
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         raise NotImplementedError("this server adds up replies as they come, and keeps no model")
 
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         """The next state, from Σ_m r_m over the clients that answered and the numbers that they sent with it."""
         clients, count = sorted(said), self.totals.size
         since = state["since"].copy()

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from reshuffle.arrays import Mask
 from reshuffle.disk_datafit import DiskDatafit, on_disk
 from reshuffle.errors import InputError
-from reshuffle.federated.local import Load, Local, LocalEpoch, travels
+from reshuffle.federated.local import Load, Local, LocalEpoch, Turn, travels
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import as_problem
-from reshuffle.randomness import Stream
 from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
@@ -158,10 +157,8 @@ class Curved(Local):
         origin = np.zeros(self.features)
         curves = None if fit.on_disk else SecondOrder(fit, origin)
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            asked = Question.of(x, self.shape, self.features)
+        def epoch(turn: Turn) -> Array:
+            asked = Question.of(turn.x, self.shape, self.features)
             with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
                 found = _answer(curves, asked) if curves else _on_disk(on_disk(fit), origin, asked)
                 return self.told(found.packed())

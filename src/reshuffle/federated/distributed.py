@@ -121,7 +121,7 @@ def _fewer_products(folder: DividedFolder, active: int, features: int, outputs: 
 def expected_active(federation: Federation) -> int:
     """An estimate of the number of features that will matter: twice those that leave zero in the first step, for which a gradient is asked for once."""
     zero, features = np.zeros(federation.shape), federation.features
-    gradient = federation.gradient_of(federation.say(zero, "gradient"))[:features]
+    gradient = federation.mean_of(federation.say(zero, "gradient"), "gradient")[:features]
     beyond = as_able(federation.penalty).excess(zero[:features], gradient)
     pressing = np.count_nonzero(np.reshape(beyond, (features, -1)).max(axis=1) > 0.0)
     return min(features, 2 * int(pressing))

@@ -19,7 +19,6 @@ from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.scales import (
     Metric,
     Rescaled,
-    Rescaling,
     ScaledPenalty,
     metric,
     prox_in,
@@ -192,18 +191,16 @@ class ExactFedRR(FederatedSolver):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         if isinstance(work.local, Rescaled):
-            prox = prox_in(_penalty(federation, work.local), federation.features)
-            return Rescaling(self._server(prox, work), work.local.metric)
-        plain = self.state == "clients" and not federation.ridge
-        return self._server(federation.prox if plain else federation.prox_with_ridge, work)
-
-    def _server(self, prox: Prox, work: Plan) -> Server:
+            prox: Prox = prox_in(_penalty(federation, work.local), federation.features)
+        elif self.state == "clients" and not federation.ridge:
+            prox = federation.prox
+        else:
+            prox = federation.prox_with_ridge
         chosen = self._chosen  # only then may the server halve it
         if self._on_device:
             samples = int(work.visits.sum()) // cast(Corrected, work.local).passes
-            return DeviceServer(
-                prox, work.totals, self.acceleration, samples, adaptive=chosen, at_clients=self.state == "clients"
-            )  # fmt: skip
+            at_clients = self.state == "clients"
+            return DeviceServer(prox, work.totals, self.acceleration, chosen, samples, at_clients)
         if self.state == "clients":
             how = transport_of(self.transport)
             return ClientStateServer(prox, work.totals, self.acceleration, chosen, how)

@@ -11,7 +11,7 @@ import numpy as np
 from reshuffle.arrays import AnyArray
 from reshuffle.cached import cached_property
 from reshuffle.digests import digest
-from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
+from reshuffle.engines import Engine, Failure, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.host import ClientHost, answers
 from reshuffle.federated.local import Load, Local
@@ -22,7 +22,12 @@ from reshuffle.smoothness import Smoothness
 
 if TYPE_CHECKING:
     from reshuffle.federated.plan import Plan
-    from reshuffle.federated.replies import Gatherer, Gathering
+    from reshuffle.federated.replies import Gatherer, Gathering, Letter, Said
+
+
+Totals = Mapping[str, Array]
+"""Means over the samples of all clients that were added up as answers came, by name."""
+NONE: Totals = {}
 
 
 def _settings(client: FiniteSum, penalty: bool) -> dict[str, object]:
@@ -213,11 +218,11 @@ class Federation(Objective):
             [plan.factors[c] for c in clients],
         )
 
-    def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
+    def say(self, x: Array, wanted: str) -> Said:
         """The answers of all clients about f_m at x; see ``answers``."""
         return {c: answers(client, wanted, x) for c, client in enumerate(self.clients)}
 
-    def columns(self) -> Mapping[int, Record] | None:
+    def columns(self) -> Said | None:
         """The moments of the clients' columns (see ``moments``); None if a client has no rows."""
         from reshuffle.federated.scales import moments
 
@@ -229,23 +234,21 @@ class Federation(Objective):
         """Ask all clients a question that only they can answer."""
         raise NotImplementedError
 
-    def value_of(self, found: Mapping[int, Record]) -> float:
+    def value_of(self, found: Said) -> float:
         """f(x), from the clients' values f_m(x)."""
         values = np.array([found[c]["value"] for c in range(self.count)], dtype=np.float64)
         return float(self.sizes @ values / self.n)
 
-    def gradient_of(self, found: Mapping[int, Record]) -> Array:
-        """∇f(x) without the ridge, from the clients' gradients."""
-        return np.asarray(self.mean_of(found, "gradient"))
-
-    def mean_of(self, found: Mapping[int, Record], name: str) -> Array | float:
-        """(1/N) Σ_m N_m·(the entry of client m with this name), added in the order of the clients."""
+    def mean_of(self, found: Said, name: str, totals: Totals = NONE) -> Array:
+        """(1/N) Σ_m N_m·(the entry of client m with this name), added in the order of the clients, or as it is in ``totals``."""
+        if name in totals:
+            return totals[name]
         total = np.zeros(np.shape(found[0][name]))
         for c in range(self.count):
             total += self.sizes[c] / self.n * np.asarray(found[c][name])
-        return total if total.ndim else float(total)
+        return total
 
-    def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, plan: Plan) -> Letter:
         """The record that goes along with every task to all clients, and the one for each client."""
         return {}, {}
 

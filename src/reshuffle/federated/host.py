@@ -16,7 +16,7 @@ from reshuffle.errors import LostState
 from reshuffle.federated.aboard import rounds_aboard
 from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.curvature import Curved
-from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
+from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch, Turn
 from reshuffle.federated.newton_learned import learned
 from reshuffle.federated.transport import Packed, transport_of
 from reshuffle.gpu import Device, DeviceExactRounds, DeviceRounds
@@ -81,10 +81,10 @@ class ClientHost:
         return found
 
     def _trained(self, task: Task, client: int, stream: Stream) -> Reply | Failure:
-        epoch = self._epoch(client)
+        epoch, noise = self._epoch(client), self.noise.of(str(client))
 
         def passes(x: Array, control: Array | None) -> Array:
-            return epoch(x, task.step, task.round, stream, control)
+            return epoch(Turn(x, task.step, task.round, stream, control, noise))
 
         if "key" in task.more:
             return self._reply(task, client, *answer(client, task, passes, self.memory))
@@ -131,10 +131,9 @@ class ClientHost:
 
     def _epoch(self, client: int) -> LocalEpoch:
         if client not in self._epochs:
-            k, noise = self._places[client], self.noise.of(str(client))
-            self._epochs[client] = self.local.bind_noisy(
-                self.problems[k], self.positions[k], self.factors[k], noise
-            )
+            k = self._places[client]
+            bound = self.local.bind(self.problems[k], self.positions[k], self.factors[k])
+            self._epochs[client] = bound
         return self._epochs[client]
 
     @cached_property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,12 +35,32 @@ from reshuffle.solvers.sampling import permuted, resampled, smoothness_of
 from reshuffle.solvers.slope_table import slope_table_of
 from reshuffle.validation import check_vector
 
+if TYPE_CHECKING:
+    from reshuffle.federated.scales import Metric
+
 Work = TypeVar("Work", bound="Local")
 BLIND = 0.01
 """Passes count as cancelling each other if they move x by less than this share of a step along the slope; on a quadratic they move it by a step or more."""
 
-LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
-"""(x, γ, round, random numbers of the round, control variate) -> the client's model."""
+
+class Turn(NamedTuple):
+    """A client's turn in a round."""
+
+    x: Array
+    step: float
+    """γ."""
+    number: int
+    """The number of the round."""
+    stream: Stream
+    """The random numbers of the round."""
+    control: Array | None = None
+    """The control variate, for methods that have one."""
+    noise: RepeatedNoise | None = None
+    """The client's own noise, for work that adds noise."""
+
+
+LocalEpoch = Callable[[Turn], Array]
+"""Makes a client's model."""
 
 
 KINDS: dict[str, type[Any]] = {}
@@ -102,17 +122,11 @@ class Local(ABC):
     def __init__(self, solver: Any) -> None:
         self.solver, self.seed = solver, solver.seed
 
-    def bind_noisy(
-        self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
-    ) -> LocalEpoch:
-        """``bind`` for work that adds noise, with the client's own noise; most work adds none."""
-        return self.bind(client, position, factor)
-
     def rehearse(self, client: FiniteSum) -> None:
         """Try a user's own work on the first sample, so that it is compiled before the first round."""
         if type(self).work is not Local.work:
             zero = np.zeros(client.shape)
-            self.bind(client.first(), 0, 1.0)(zero, 1.0, 0, Stream(self.seed, 0), zero)
+            self.bind(client.first(), 0, 1.0)(Turn(zero, 1.0, 0, Stream(self.seed, 0), zero))
 
     def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
         """The work of many small clients in one call, with the same result to the last bit; None if there is no such call."""
@@ -169,6 +183,11 @@ class Local(ABC):
         """The x that a message is about: the message itself, unless the work says otherwise."""
         return message
 
+    @property
+    def metric(self) -> Metric | None:
+        """The metric in which the server works, if it is not that of x."""
+        return None
+
     def told(self, numbers: Array) -> Array:
         """Hook: transforms the numbers about f_m at x that a client sends. The default is the identity."""
         return numbers
@@ -185,12 +204,13 @@ class Local(ABC):
         """The work of one client; its random numbers begin at ``position``."""
         name = f"{type(self).__name__}: work"
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            rng, sent = stream.at(position), None if control is None else control.copy()
-            model = self.work(client, x.copy(), factor * step, number, rng, sent)
-            return check_vector(name, model, x.shape).astype(np.float64, copy=False)
+        def epoch(turn: Turn) -> Array:
+            rng, sent = (
+                turn.stream.at(position),
+                None if turn.control is None else turn.control.copy(),
+            )
+            model = self.work(client, turn.x.copy(), factor * turn.step, turn.number, rng, sent)
+            return check_vector(name, model, turn.x.shape).astype(np.float64, copy=False)
 
         return epoch
 
@@ -217,12 +237,10 @@ class Shuffled(Local):
         average = factor * sampling.average
         problem, weights, batch = sampling.problem, sampling.weights, sampling.batch
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            model = x.copy()
-            visits = sampling.visits(stream.at(position), number)
-            problem.sweep(model, visits, step, weights=weights, batch=batch, average=average)
+        def epoch(turn: Turn) -> Array:
+            model = turn.x.copy()
+            visits = sampling.visits(turn.stream.at(position), turn.number)
+            problem.sweep(model, visits, turn.step, weights=weights, batch=batch, average=average)
             return model
 
         return epoch
@@ -266,13 +284,10 @@ class Sampled(Local):
         return Load(self.steps * self.batch, self.steps, smoothness_of(client))
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            model = x.copy()
-            rng = stream.at(position)
+        def epoch(turn: Turn) -> Array:
+            model, rng = turn.x.copy(), turn.stream.at(position)
             visits = with_replacement(self.steps * self.batch, client.n, rng)
-            client.sweep(model, visits, step, batch=self.batch, average=factor / self.batch)
+            client.sweep(model, visits, turn.step, batch=self.batch, average=factor / self.batch)
             return model
 
         return epoch
@@ -315,21 +330,19 @@ class Corrected(Local):
 
         fixed = draw(Stream(self.seed, 0).at(position), 0) if is_fixed(self.order) else None
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            state = slopes.start(x)
-            slope = state.g - control if control is not None else state.g
-            y, length, q = x.copy(), factor * step * pool.size, slope
-            for visits in draw(stream.at(position), number) if fixed is None else fixed:
+        def epoch(turn: Turn) -> Array:
+            x, step, state = turn.x, factor * turn.step, slopes.start(turn.x)
+            slope = state.g if turn.control is None else state.g - turn.control
+            y, length, q = x.copy(), step * pool.size, slope
+            drawn = draw(turn.stream.at(position), turn.number) if fixed is None else fixed
+            for visits in drawn:
                 before = y.copy()
-                slopes.block(state._replace(q=q), y, visits, 0, visits.size, factor * step)
+                slopes.block(state._replace(q=q), y, visits, 0, visits.size, step)
                 moved = (before - y) / length  # This is the mean of the changes of the slopes.
                 y -= length * q
                 q = q + moved
-            least = BLIND * factor * step * np.abs(slope).max()
-            if np.abs(y - x).max() < least:
-                return x - factor * step * slope  # The passes all but cancel each other.
+            if np.abs(y - x).max() < BLIND * factor * turn.step * np.abs(slope).max():
+                return x - step * slope  # The passes all but cancel each other.
             return y
 
         return epoch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +10,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from reshuffle.core import native
-from reshuffle.engines import Plain, Record, Reply, Task
+from reshuffle.engines import Reply, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.curvature import HEAD, Answer, triangle
 from reshuffle.federated.newton_learned import SLOPES, VALUES, WHOLE, carried
 from reshuffle.federated.newton_server import NewtonServer, Search
-from reshuffle.federated.replies import Unusable
+from reshuffle.federated.replies import Letter, Said, Unusable
 from reshuffle.federated.server import unpacked
 from reshuffle.federated.transport import Digits, Transport
 from reshuffle.objective import Array
@@ -61,7 +60,7 @@ class LearningServer(NewtonServer):
                 f"resume: the saved state has learned {size} numbers, where {wanted} are wanted"
             )
 
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, state: State) -> Letter:
         more, own = super().letter(state)
         return more | {
             "learns": state["key"].tobytes().hex(),
@@ -73,9 +72,7 @@ class LearningServer(NewtonServer):
         (length,) = self.local.reply_shape(task.x)
         return answer_of(reply, transport, self.local.size, length - HEAD - self.local.size)
 
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         now = state["active"] != 0.0
         before = np.zeros(total.size - HEAD)
         if state["since"][0]:

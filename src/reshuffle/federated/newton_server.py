@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.core import native
-from reshuffle.engines import Record
 from reshuffle.engines.number_bytes import LEAST, WHOLE, rounded
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
 from reshuffle.federated.downlink import MARGIN, Allowed
 from reshuffle.federated.federation import Federation
+from reshuffle.federated.replies import Said
 from reshuffle.federated.server import Server
 from reshuffle.federated.transport import Transport
 from reshuffle.objective import Array
@@ -128,9 +128,7 @@ class NewtonServer(Server):
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         raise NotImplementedError("this server adds up answers as they come, and keeps none")
 
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         active, search = state["active"] != 0.0, Search.of(state)
         x, base = state["x"], state["base"]
         found = Answer.of(total / self.n, self.shape, self.local.width(active))

@@ -9,7 +9,15 @@ import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.local import ClientGroup, GroupEpoch, Load, Local, LocalEpoch, travels
+from reshuffle.federated.local import (
+    ClientGroup,
+    GroupEpoch,
+    Load,
+    Local,
+    LocalEpoch,
+    Turn,
+    travels,
+)
 from reshuffle.federated.server import Averaging, Prox
 from reshuffle.objective import Array, FiniteSum, clipped
 from reshuffle.orders import Order
@@ -31,18 +39,9 @@ MASKED = (
 ANSWERS = "every client of a round answers; what sites tell before the first round (sizes, digests, constants) is not covered"
 
 
-class Noised(Local):
-    """Local work with noise, which is a function of the question and of a key of the client."""
-
-    tells_constants: ClassVar[bool] = False
-
-    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
-        return self.bind_noisy(client, position, factor, RepeatedNoise())
-
-
 @travels
 @dataclass(frozen=True)
-class Clipped(Noised):
+class Clipped(Local):
     """x + clip_C(x̂_m - x) + N(0, σ²I): the reply of a client whose change of the model is bounded (``ClientLevel``).
 
     ``sigma`` is a client's share of the noise; 0 where the driver adds it. The change is that of the local work inside.
@@ -52,6 +51,7 @@ class Clipped(Noised):
     clip: float
     sigma: float
     seed: int = field(init=False)
+    tells_constants: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", self.inner.seed)
@@ -65,20 +65,15 @@ class Clipped(Noised):
     def rehearse(self, client: FiniteSum) -> None:
         self.inner.rehearse(client)
 
-    def bind_noisy(
-        self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
-    ) -> LocalEpoch:
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         passes = self.inner.bind(client, position, factor)
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            model = passes(x, step, number, stream, control)
+        def epoch(turn: Turn) -> Array:
+            x, model = turn.x, passes(turn)
             # A change that is not finite counts as none, because a failure would reveal something about the data.
             found = x + clipped(np.nan_to_num(model - x, nan=0.0), self.clip)
             if self.sigma > 0.0:
-                asked = x.tobytes(), repr((step, number)).encode(), model.tobytes()
-                found += self.sigma * noise.generator(*asked).standard_normal(x.shape)
+                found += self.sigma * _secret(turn, model.tobytes()).standard_normal(x.shape)
             return found
 
         return epoch
@@ -90,7 +85,7 @@ class Clipped(Noised):
 
 @travels
 @dataclass(frozen=True)
-class NoisyShuffled(Noised):
+class NoisyShuffled(Local):
     """A pass with clipped gradients and noise in each step (FedRR with ``SampleLevel``)."""
 
     order: Order
@@ -98,25 +93,27 @@ class NoisyShuffled(Noised):
     seed: int
     clip: float
     sigma: float
+    tells_constants: ClassVar[bool] = False
 
     def load(self, client: FiniteSum) -> Load:
         return Load(client.n, float(-(-client.n // self.batch)), 0.0)  # L_max must not be revealed.
 
-    def bind_noisy(
-        self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
-    ) -> LocalEpoch:
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         first = Stream(self.seed, 0).at(position)
         noisy = NoisyPass.of(client, self.order, self.batch, first, self.clip, self.sigma)
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            model = x.copy()
-            secret = noise.generator(x.tobytes(), repr((step, number)).encode())
-            noisy(model, stream.at(position), number, step, secret, factor=factor)
+        def epoch(turn: Turn) -> Array:
+            model, rng = turn.x.copy(), turn.stream.at(position)
+            noisy(model, rng, turn.number, turn.step, _secret(turn), factor=factor)
             return model
 
         return epoch
+
+
+def _secret(turn: Turn, *answer: bytes) -> np.random.Generator:
+    """The client's noise, a function of the question, of the ``answer`` that it is added to, and of a key of the client."""
+    noise = turn.noise or RepeatedNoise()
+    return noise.generator(turn.x.tobytes(), repr((turn.step, turn.number)).encode(), *answer)
 
 
 class NoisyAveraging(Averaging):

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from reshuffle.engines import Failure, Reply, Session, Task, checksum
+from reshuffle.engines import Failure, Plain, Record, Reply, Session, Task, checksum
 from reshuffle.errors import ClientError, InputError, shown
 from reshuffle.objective import Array
 
@@ -20,6 +20,10 @@ Watch = Callable[[Task, Reply | Failure, str], None]
 """A function that is called with every answer, and with the reason if it is refused or missing."""
 Take = Callable[[Reply], Reply]
 """Takes the arrays out of a reply as it comes, so that none is kept; or raises ``Unusable`` without having taken anything."""
+Letter = tuple[dict[str, Plain], dict[int, dict[str, Plain]]]
+"""Numbers and texts that go along with a task: to all clients, and to each."""
+Said = Mapping[int, Record]
+"""The answers of clients to a question."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """The columns of a trace that count a round's messages."""
 
@@ -65,6 +69,10 @@ class Found:
     """Whether a client has lost its state, so that all clients must begin anew."""
     checks: dict[int, int | None] = field(default_factory=dict)
     """The checksums of the replies that came."""
+
+    @property
+    def said(self) -> Said:
+        return {c: reply.more for c, reply in self.replies.items()}
 
     def told(self, called: Callable[[int], str], clients: Sequence[int] | None = None) -> str:
         """The missing clients, and the reasons."""

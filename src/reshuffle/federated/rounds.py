@@ -12,23 +12,22 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.engines import Record, Task, check_engine, digest
+from reshuffle.engines import Task, check_engine, digest
 from reshuffle.engines.number_bytes import WHOLE, width_of
 from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.aboard import is_on_device
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
-from reshuffle.federated.federation import Federation
+from reshuffle.federated.federation import NONE, Federation, Totals
 from reshuffle.federated.held_out import HeldOutMetrics
 from reshuffle.federated.plan import Plan
-from reshuffle.federated.replies import TRAFFIC, Found, Gathering
+from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Said
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
 from reshuffle.orders import shuffled
@@ -61,6 +60,7 @@ class Rounds(Method):
     ) -> None:
         super().__init__(federation)
         self.plan, self.server, self.schedule, self.account = work, server, schedule, account
+        self.metric = work.local.metric
         self.policy, self.seed, self.tol = solver.policy, solver.seed, solver.tol
         engine, self.rounds_x = check_engine(solver.engine), solver.downlink == "rounded"
         named = type(engine).__name__
@@ -111,10 +111,24 @@ class Rounds(Method):
 
     def start(self, x0: Array) -> State:
         held = {} if self.held_out is None else self.held_out.start()
-        return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))} | held
+        new = self.server.start(x0 if self.metric is None else self.metric.inner(x0))
+        return self._outside(new) | {"x": x0, "traffic": np.zeros(len(TRAFFIC))} | held
 
     def check_state(self, state: State) -> None:
-        self.server.check_state(state)
+        self.server.check_state(self._inside(state))
+
+    def _inside(self, state: State) -> State:
+        """The state as the server has it: in another metric x is called ``inner`` outside."""
+        if self.metric is None:
+            return state
+        return {name: part for name, part in state.items() if name != "inner"} | {
+            "x": state["inner"]
+        }
+
+    def _outside(self, state: State) -> State:
+        if self.metric is None:
+            return state
+        return state | {"x": self.metric.outer(state["x"]), "inner": state["x"]}
 
     def columns(self, state: State) -> dict[str, float]:
         held = {} if self.held_out is None else self.held_out.columns(state)
@@ -124,37 +138,39 @@ class Rounds(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """Configure the round, ask the clients, combine their replies; the prox of R is the server's last step."""
-        given, step = step, self.server.shortened(state, step)
-        task = self._configure(state, epoch, step)
+        inside = self._inside(state)
+        given, step = step, self.server.shortened(inside, step)
+        task = self._configure(inside, epoch, step)
         if self.on_device:
-            return self._aboard(state, task)
+            return self._aboard(inside, task)
         found, sums = self._ask(task)
         state = state | {"traffic": state["traffic"] + found.traffic}
         if found.lost:
             told = found.told(self.problem.called)
             logger.warning("round %d: %s; all clients begin anew from x", epoch, told)
-            return self.advance(state | self.server.restarted(state), epoch, given)
+            anew = self._outside(self.server.restarted(inside))
+            return self.advance(state | anew, epoch, given)
         if found.diverged:
             self.blame = found.diverged
             return Epoch(state | {"x": np.full_like(state["x"], np.nan)}, 0, 0)
         reported, answered = self._reported(state, found, sums), sorted(found.replies)
-        new = self._combine(state, found, sums, step, epoch)
-        if self.rounds_x and np.isfinite(new["x"]).all():
-            new = self.server.rounded(state, new, self._allowed)
-        new = new | {"traffic": state["traffic"]}
+        inner = self._combine(inside, found, sums, step, epoch)
+        if self.rounds_x and np.isfinite(inner["x"]).all():
+            inner = self.server.rounded(inside, inner, self._allowed)
+        new = self._outside(inner) | {"traffic": state["traffic"]}
         if self.held_out is not None:
             new |= self.held_out.after(epoch + 1, state | new)
-        gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
+        gradients, stalled = self._gradients(answered, epoch), self.server.stalled(inner)
         return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
 
     def _aboard(self, state: State, task: Task) -> Epoch:
         """A round on a device; its traffic is that of the messages it stands for."""
         clients, sent = list(task.clients), np.array([*self.server.traffic(state, task), 0, 0])
-        new = self.server.aboard(state, self.session, task)
-        new |= {"traffic": state["traffic"] + sent}
+        inner = self.server.aboard(state, self.session, task)
+        new = self._outside(inner) | {"traffic": state["traffic"] + sent}
         if not np.isfinite(new["x"]).all():
             self.blame = "the mean of the clients' models is not finite after the local work"
-        gradients, stalled = self._gradients(clients, task.round), self.server.stalled(new)
+        gradients, stalled = self._gradients(clients, task.round), self.server.stalled(inner)
         return RoundEpoch(new, gradients, 1, task.step, stalled)
 
     def _configure(self, state: State, epoch: int, step: float) -> Task:
@@ -171,6 +187,8 @@ class Rounds(Method):
         )  # fmt: skip
 
     def _allowed(self, x: Array) -> bool:
+        """Whether ψ is finite at an x of the server."""
+        x = x if self.metric is None else self.metric.outer(x)
         return bool(np.isfinite(self.problem.penalty.value(x[: self.problem.features])))
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
@@ -187,8 +205,7 @@ class Rounds(Method):
     ) -> State:
         """The server's step: x⁺ = prox_{γ(S/M)R}( mean_m x̂_m ), or its own combination of the models."""
         if sums is not None:
-            said = {c: reply.more for c, reply in found.replies.items()}
-            return self.server.add_up(state, sums.model.value(), said, step, epoch)
+            return self.server.add_up(state, sums.model.value(), found.said, step, epoch)
         models = {c: found.replies[c].model for c in sorted(found.replies)}
         found.replies.clear()  # A server that takes them out of ``models`` can then free them.
         return self.server.step(state, models, step)
@@ -207,7 +224,7 @@ class Rounds(Method):
         return check._replace(value=self._trusted(state, check.value, objective))
 
     def doubts(self, state: State) -> str:
-        return self.server.doubts(state) or self.instead
+        return self.server.doubts(self._inside(state)) or self.instead
 
     # --- what the clients say of x, where the driver cannot know ---------------------------------
 
@@ -229,13 +246,12 @@ class Rounds(Method):
         """P(x) and the certificate, if all clients took part."""
         if self.evaluates or self.account or len(found.replies) < self.problem.count:
             return None
-        totals = {} if sums is None else sums.totals
-        said = {c: reply.more for c, reply in found.replies.items()}
-        return self._report(state, said, {name: total.value() for name, total in totals.items()})
+        totals = (
+            {} if sums is None else {name: total.value() for name, total in sums.totals.items()}
+        )
+        return self._report(state, found.said, totals)
 
-    def _report(
-        self, state: State, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
-    ) -> Reported:
+    def _report(self, state: State, said: Said, totals: Totals = NONE) -> Reported:
         x, objective, measure = state["x"], np.nan, np.nan
         if self.problem.tells:
             objective = self.problem.objective(x, self.problem.value_of(said))
@@ -251,9 +267,10 @@ class Rounds(Method):
         """
         if not isinstance(self.measure, RoundedMapping):
             return measure
-        if self.server.rejects(state, objective):
+        inside = self._inside(state)
+        if self.server.rejects(inside, objective):
             return np.inf
-        promised = self.server.model_decrease(state)
+        promised = self.server.model_decrease(inside)
         return max(measure, promised / self._unit) if promised > 0.0 else measure
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reshuffle.engines import Plain, Record, Reply, Task
+from reshuffle.engines import Reply, Task
 from reshuffle.federated.downlink import Allowed, in_fewer_bytes
 from reshuffle.federated.extrapolation import (
     ResidualMonitor,
@@ -19,7 +19,7 @@ from reshuffle.federated.extrapolation import (
     remembered,
     slots,
 )
-from reshuffle.federated.replies import Take, Unusable
+from reshuffle.federated.replies import Letter, Said, Take, Unusable
 from reshuffle.federated.transport import PLACES, VALUES, Transport
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
@@ -87,7 +87,7 @@ class Server(ABC):
         """Advice for the user if the model of this state may be far off; empty otherwise."""
         return ""
 
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, state: State) -> Letter:
         """Further numbers and texts for all clients, and for each."""
         return {} if self.transport is None else {"transport": self.transport.name}, {}
 
@@ -112,9 +112,7 @@ class Server(ABC):
         """The reply with what was packed in it as its model."""
         return unpacked(transport, reply, task.x.shape)
 
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         """The next state of a server that ``adds_up``, from Σ_m of the replies and what came with them."""
         raise NotImplementedError
 
