@@ -281,7 +281,7 @@ EXEMPT: dict[str, str] = {
     "federated/distributed.WIDEST": "It chooses between two methods that both certify.",
     "federated/divided_folder.CLIENTS": "It is a number of groups of files, which a user may choose.",
     "federated/divided_folder.MEMORY": "It is a number of bytes of windows, which changes no model.",
-    "federated/state_files.KEPT": "It is a number of files that a folder keeps.",
+    "federated/client_state.KEPT": "It is a number of files that a folder keeps.",
     **dict.fromkeys(
         ("federated/transport.DRAWS", "federated/transport.DITHER"),
         "It names the random numbers of one use among those of the package.",

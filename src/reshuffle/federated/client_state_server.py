@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -98,9 +97,6 @@ class ClientStateServer(Paced):
             "weights": state["weights"], "ratio": ratio, "back": int(back),
         }, own  # fmt: skip
 
-    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        raise NotImplementedError("this server adds up replies as they come, and keeps no model")
-
     def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         """The next state, from Σ_m r_m over the clients that answered and the numbers that they sent with it."""
         clients, count = sorted(said), self.totals.size
@@ -127,9 +123,7 @@ class ClientStateServer(Paced):
             for name in ("square", "slopes", "changes")
         )
         size, norm = len(state["norms"]), float(np.sqrt(square))
-        pace = ResidualMonitor.of(state).after(norm)
-        before = float(state["norms"][0]) if size == 1 else None
-        trouble = pace.trouble(norm, before) if self.adaptive else ""
+        pace, trouble = self.paced(state, norm, float(state["norms"][0]) if size == 1 else None)
         if trouble:
             return self._begun_anew(state, image, trouble == "grew", length, pace)
         gram = np.zeros((size, size))

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import LostState
-from reshuffle.federated.client_state import ClientStates
+from reshuffle.federated.client_state import ClientState, ClientStates
 from reshuffle.federated.curvature import HEAD, Curved, active_of
-from reshuffle.federated.state_files import ClientState
 from reshuffle.federated.transport import Digits, Transport, transport_of
 from reshuffle.objective import Array
 

@@ -8,7 +8,6 @@ The values of f there, and at parts of the step, decide whether it is taken, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -124,9 +123,6 @@ class NewtonServer(Server):
         return {"x": x, "base": base, "active": active.astype(float), "search": np.array(search)}
 
     # --- a round -------------------------------------------------------------------------------
-
-    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        raise NotImplementedError("this server adds up answers as they come, and keeps none")
 
     def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         active, search = state["active"] != 0.0, Search.of(state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reshuffle.engines import Reply, Task
+from reshuffle.errors import InputError
 from reshuffle.federated.downlink import Allowed, in_fewer_bytes
 from reshuffle.federated.extrapolation import (
     ResidualMonitor,
@@ -27,7 +27,7 @@ from reshuffle.solvers.method import State
 Prox = Callable[[Array, float], Array]
 
 
-class Server(ABC):
+class Server:
     """Combines the clients' models. A server object is stateless: everything that it remembers between rounds is in the state.
 
     ``prox`` is that of R (with the ridge, if the clients' steps leave it out), ``totals`` are τ_m/γ, the lengths of
@@ -116,9 +116,9 @@ class Server(ABC):
         """The next state of a server that ``adds_up``, from Σ_m of the replies and what came with them."""
         raise NotImplementedError
 
-    @abstractmethod
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         """The next state, from the models in the order of the clients; a dict of them may be emptied on the way."""
+        raise InputError(f"{type(self).__name__} must have step(state, models, step)")
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run can have; see ``Method.check_state``."""
@@ -220,6 +220,13 @@ class Paced(Server):
     def doubts(self, state: State) -> str:
         return ResidualMonitor.of(state).doubts
 
+    def paced(
+        self, state: State, residual: float, before: float | None
+    ) -> tuple[ResidualMonitor, str]:
+        """The history with this residual, and the reason why the step should be halved (see ``ResidualMonitor.trouble``)."""
+        pace = ResidualMonitor.of(state).after(residual)
+        return pace, pace.trouble(residual, before) if self.adaptive else ""
+
 
 class Extrapolated(Paced, ControlVariates):
     """Control variates, extrapolated over the last rounds; for a constant γ.
@@ -246,14 +253,11 @@ class Extrapolated(Paced, ControlVariates):
         image, residual = _taken(models, x, h, lengths)
         images = [*remembered(state, "image", self.memory), image]
         residuals = [*remembered(state, "residual", self.memory), residual]
-        norm = _norm(residual)
-        pace = ResidualMonitor.of(state).after(norm)
-        if self.adaptive:
-            before = _norm(residuals[0]) if len(residuals) == 2 else None
-            trouble = pace.trouble(norm, before)
-            if trouble:
-                z = x - lengths * h if trouble == "grew" else image
-                return self._begun_anew(state, z, step, pace)
+        before = _norm(residuals[0]) if len(residuals) == 2 else None
+        pace, trouble = self.paced(state, _norm(residual), before)
+        if trouble:
+            z = x - lengths * h if trouble == "grew" else image
+            return self._begun_anew(state, z, step, pace)
         z, kept = extrapolated(images, residuals, self.memory)
         x = self.consensus(dict(enumerate(z)), step)
         memory = self._slots(x, images[kept], residuals[kept]) | {"pace": np.array(pace)}
