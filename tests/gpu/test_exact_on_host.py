@@ -136,8 +136,8 @@ def test_every_client_ends_where_it_ends_on_threads(passes: int) -> None:
     clients, step = cancelling(), 2.0 if passes == 1 else 0.3
     local = Corrected(rs.orders.Reshuffle(), passes, False, 2)
     work = plan(clients, local)
-    group = ClientGroup(clients.clients, 0, work.factors)
-    rounds = rounds_aboard(local, group, work.positions, HostDevice(), "float64")
+    group = ClientGroup(clients.clients, work.positions, work.factors)
+    rounds = rounds_aboard(local, group, HostDevice(), "float64")
     assert isinstance(rounds, DeviceExactRounds)
     x, wanted = np.zeros(2), [np.zeros(2), np.zeros(2)]
     z, plain = rounds.start(x), 0

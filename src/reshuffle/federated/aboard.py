@@ -38,7 +38,7 @@ def is_on_device(
 
 
 def rounds_aboard(
-    local: Local, group: ClientGroup, positions: Sequence[int], device: Device, number: str
+    local: Local, group: ClientGroup, device: Device, number: str
 ) -> DeviceRounds | DeviceExactRounds:
     """Copy the clients' samples to the device and set up the local work there; refuse work that has no kernels."""
     passes = local.device_passes(group)
@@ -71,7 +71,7 @@ def rounds_aboard(
         number=number,
         unit="exact" if exact else "round",
     )
-    begins = np.array(positions, dtype=np.int64)
+    begins = np.array(group.positions, dtype=np.int64)
     if exact:
         return DeviceExactRounds(clients, passes, local.seed, begins, products=True)
     return DeviceRounds(clients, passes, local.seed, begins)

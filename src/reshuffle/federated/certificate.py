@@ -101,11 +101,8 @@ class FederatedGap(Measure):
         value = whole.value_of(said) - held
         g = whole.mean_of(said, "gradient", totals)
         if self.split:
-            rising, excess = (
-                whole.mean_of(said, "rising", totals),
-                whole.mean_of(said, "rising_excess"),
-            )
-            dual = self._balanced(x, value, g, rising, float(excess))
+            rising = whole.mean_of(said, "rising", totals)
+            dual = self._balanced(x, value, g, rising, float(whole.mean_of(said, "rising_excess")))
         elif self.bias:
             dual = self._shifted(x, value, g)
         else:

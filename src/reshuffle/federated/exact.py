@@ -150,8 +150,15 @@ class ExactFedRR(FederatedSolver):
         super().check_sums()
 
     def bind(self, problem: Federation) -> Rounds:
-        if self._on_device:
-            self._check_device()
+        if self._on_device and transport_of(self.transport) is not None:
+            raise InputError(
+                f'transport must be "float64" with engine="cuda", got {self.transport!r}: nothing is sent'
+            )
+        if self._on_device and not hasattr(self.step, "value"):
+            raise InputError(
+                f'step must be constant with engine="cuda", got {self.step!r}: the clients\' z_m on the card belong to one '
+                'step. Give a number or None, or use engine="threads"'
+            )
         rounds = super().bind(problem)
         rounds.longest_step = rounds.safe_step
         if self.tol > 0.0 and newton_can(problem):
@@ -165,18 +172,6 @@ class ExactFedRR(FederatedSolver):
             "acceleration": str(getattr(rounds.server, "memory", 0)),
         }
         return rounds
-
-    def _check_device(self) -> None:
-        """Refuse settings that rounds on a device do not have."""
-        if transport_of(self.transport) is not None:
-            raise InputError(
-                f'transport must be "float64" with engine="cuda", got {self.transport!r}: nothing is sent'
-            )
-        if not hasattr(self.step, "value"):
-            raise InputError(
-                f'step must be constant with engine="cuda", got {self.step!r}: the clients\' z_m on the card belong to one '
-                'step. Give a number or None, or use engine="threads"'
-            )
 
     def local(self, federation: Federation) -> Corrected:
         return Corrected(self.order, self.local_passes or 1, self.importance, self.seed)

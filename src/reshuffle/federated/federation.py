@@ -30,27 +30,25 @@ Totals = Mapping[str, Array]
 NONE: Totals = {}
 
 
-def _settings(client: FiniteSum, penalty: bool) -> dict[str, object]:
-    """The settings that all clients must have in common."""
-    settings = {
-        "features": client.features,
-        "shape of the unknown": client.shape,
-        "intercept": bool(client.shape[0] - client.features),
-        "loss": getattr(client, "loss", None),
-        "ridge": client.ridge,
-    }
-    return settings | ({"penalty": client.penalty} if penalty else {})
-
-
-def check_alike(name: str, first: tuple[object, object], other: tuple[object, object]) -> None:
+def _check_alike(clients: Sequence[FiniteSum], penalty: bool) -> None:
     """Refuse clients that disagree, with a message that names both and their values."""
-    one, two = first[1], other[1]
-    plain = isinstance(one, (str, float, int, tuple)) and one == two
-    if not (one is two or plain or digest(one) == digest(two)):
-        raise InputError(
-            f"clients must agree: {name} of client {other[0]} is {shown(other[1])}, "
-            f"of client {first[0]} {shown(first[1])}"
-        )
+    asked: dict[str, Callable[[FiniteSum], object]] = {
+        "features": lambda client: client.features,
+        "shape of the unknown": lambda client: client.shape,
+        "intercept": lambda client: bool(client.shape[0] - client.features),
+        "loss": lambda client: getattr(client, "loss", None),
+        "ridge": lambda client: client.ridge,
+    }
+    if penalty:
+        asked["penalty"] = lambda client: client.penalty
+    for number, client in enumerate(clients):
+        for name, setting in asked.items():
+            one, two = setting(clients[0]), setting(client)
+            plain = isinstance(one, (str, float, int, tuple)) and one == two
+            if not (one is two or plain or digest(one) == digest(two)):
+                raise InputError(
+                    f"clients must agree: {name} of client {number} is {shown(two)}, of client 0 {shown(one)}"
+                )
 
 
 def _weighted(clients: Sequence[FiniteSum]) -> tuple[FiniteSum, ...]:
@@ -107,10 +105,7 @@ class Federation(Objective):
         for number, client in enumerate(clients):
             if not isinstance(client, FiniteSum):
                 raise InputError(f"client {number} must be a problem, got {type(client).__name__}")
-        settings = [_settings(client, penalty is None) for client in clients]
-        for number, own in enumerate(settings):
-            for name, wanted in settings[0].items():
-                check_alike(name, (0, wanted), (number, own[name]))
+        _check_alike(clients, penalty is None)
         self.clients = _weighted(clients)
         self.penalty = first.penalty if penalty is None else check_penalty(penalty)
         self.shape, self.ridge = first.shape, first.ridge

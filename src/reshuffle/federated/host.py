@@ -16,9 +16,9 @@ from reshuffle.errors import LostState
 from reshuffle.federated.aboard import rounds_aboard
 from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.curvature import Curved
-from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch, Turn
+from reshuffle.federated.local import ClientGroup, Local, LocalEpoch, Turn
 from reshuffle.federated.newton_learned import learned
-from reshuffle.federated.transport import Packed, transport_of
+from reshuffle.federated.transport import transport_of
 from reshuffle.gpu import Device, DeviceExactRounds, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.privacy.noise import RepeatedNoise
@@ -69,7 +69,7 @@ class ClientHost:
         found: list[Reply | Failure] = []
         for members, together in self._groups:
             if asked.issuperset(members):
-                models = together(task.x, task.step, stream)
+                models = together(Turn(task.x, task.step, task.round, stream))
                 sound = bool(np.isfinite(models).all())
                 found += map(partial(self._reply, task, sound=sound), members, models)
                 asked.difference_update(members)
@@ -105,8 +105,10 @@ class ClientHost:
     ) -> Reply | Failure:
         if not (sound or np.isfinite(model).all()):
             return Failure(client, "its model is not finite after the local work", diverged=True)
-        if more is None and "transport" in task.more:
-            model, more = np.empty(0), changes(task, model)
+        if more is None and "transport" in task.more:  # x̂_m - x travels as the server asks for it.
+            transport = transport_of(task.more["transport"])
+            more = {} if transport is None else transport.pack(model - task.x, task.round)
+            model = np.empty(0)
         more = more or {}
         if "wants" in task.more:
             problem, x = self.problems[self._places[client]], self.local.point(task.x)
@@ -116,8 +118,8 @@ class ClientHost:
 
     def aboard(self, device: Device, number: str) -> DeviceRounds | DeviceExactRounds:
         """The clients on a device, which does their rounds from then on."""
-        group = ClientGroup(self.problems, self.positions[0], self.factors)
-        return rounds_aboard(self.local, group, self.positions, device, number)
+        group = ClientGroup(self.problems, self.positions, self.factors)
+        return rounds_aboard(self.local, group, device, number)
 
     # --- made when first needed, and left behind when the host travels ---------------------------
 
@@ -137,18 +139,18 @@ class ClientHost:
         return self._epochs[client]
 
     @cached_property
-    def _groups(self) -> list[tuple[list[int], GroupEpoch]]:
+    def _groups(self) -> list[tuple[list[int], LocalEpoch]]:
         """Small clients with consecutive numbers, and their common work where there is one."""
         small = [c for c in self.clients if self.problems[self._places[c]].n < SMALL]
-        found: list[tuple[list[int], GroupEpoch]] = []
+        found: list[tuple[list[int], LocalEpoch]] = []
         for _, run in groupby(enumerate(small), key=lambda at: at[1] - at[0]):
             members = [c for _, c in run]
             places = [self._places[c] for c in members]
-            problems, factors = (
+            group = ClientGroup(
                 [self.problems[k] for k in places],
+                [self.positions[k] for k in places],
                 [self.factors[k] for k in places],
             )
-            group = ClientGroup(problems, self.positions[places[0]], factors)
             together = self.local.bind_group(group) if len(members) >= FEW else None
             if together is not None:
                 found.append((members, together))
@@ -156,12 +158,6 @@ class ClientHost:
 
     def __getstate__(self) -> dict[str, object]:
         return {part.name: getattr(self, part.name) for part in fields(self)}
-
-
-def changes(task: Task, model: Array) -> Packed:
-    """x̂_m - x in the form in which the server asks for it."""
-    transport = transport_of(task.more["transport"])
-    return {} if transport is None else transport.pack(model - task.x, task.round)
 
 
 def seen(

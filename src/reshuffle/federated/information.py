@@ -44,14 +44,8 @@ class InformationServer(NewtonServer):
     def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         found = Answer.of(total / self.n, self.shape, len(state["hessian"]))
         done = np.array(Search.of(state)._replace(done=1.0))
-        value = np.array([found.values[0]])
-        told = {
-            "hessian": found.hessian,
-            "value": value,
-            "gradient": found.gradient,
-            "search": done,
-        }
-        return state | told
+        told = {"hessian": found.hessian, "gradient": found.gradient, "search": done}
+        return state | told | {"value": found.values[:1]}
 
 
 @dataclass(frozen=True, kw_only=True)

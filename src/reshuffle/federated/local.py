@@ -60,7 +60,7 @@ class Turn(NamedTuple):
 
 
 LocalEpoch = Callable[[Turn], Array]
-"""Makes a client's model."""
+"""Makes a client's model, or the models of a group of clients, in order."""
 
 
 KINDS: dict[str, type[Any]] = {}
@@ -98,15 +98,11 @@ class Load(NamedTuple):
 
 
 class ClientGroup(NamedTuple):
-    """Clients with consecutive numbers, and where their random numbers begin."""
+    """Clients with consecutive numbers, and where the random numbers of each begin."""
 
     problems: Sequence[FiniteSum]
-    position: int
+    positions: Sequence[int]
     factors: Sequence[float]
-
-
-GroupEpoch = Callable[[Array, float, Stream], Array]
-"""(x, γ, random numbers of the round) -> the models of a group, in order."""
 
 
 class Local(ABC):
@@ -128,7 +124,7 @@ class Local(ABC):
             zero = np.zeros(client.shape)
             self.bind(client.first(), 0, 1.0)(Turn(zero, 1.0, 0, Stream(self.seed, 0), zero))
 
-    def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
+    def bind_group(self, group: ClientGroup) -> LocalEpoch | None:
         """The work of many small clients in one call, with the same result to the last bit; None if there is no such call."""
         return None
 
@@ -205,10 +201,8 @@ class Local(ABC):
         name = f"{type(self).__name__}: work"
 
         def epoch(turn: Turn) -> Array:
-            rng, sent = (
-                turn.stream.at(position),
-                None if turn.control is None else turn.control.copy(),
-            )
+            rng, sent = turn.stream.at(position), turn.control
+            sent = None if sent is None else sent.copy()
             model = self.work(client, turn.x.copy(), factor * turn.step, turn.number, rng, sent)
             return check_vector(name, model, turn.x.shape).astype(np.float64, copy=False)
 
@@ -245,7 +239,7 @@ class Shuffled(Local):
 
         return epoch
 
-    def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
+    def bind_group(self, group: ClientGroup) -> LocalEpoch | None:
         plain = type(self.order) is Reshuffle and not self.importance
         fits = [p.datafit for p in group.problems if p.datafit is not None]
         if not plain or any(fit.on_disk for fit in fits) or len(fits) < len(group.problems):
@@ -256,9 +250,11 @@ class Shuffled(Local):
         averages = np.array(group.factors) * (steps / sizes)
         together = Datafit.join(fits)
 
-        def epoch(x: Array, step: float, stream: Stream) -> Array:
-            uniforms = stream.at(group.position).random(together.n)
-            return together.sweep_clients(x, bounds, uniforms, step, ridge, self.batch, averages)
+        def epoch(turn: Turn) -> Array:
+            uniforms = turn.stream.at(group.positions[0]).random(together.n)
+            return together.sweep_clients(
+                turn.x, bounds, uniforms, turn.step, ridge, self.batch, averages
+            )
 
         return epoch
 
@@ -351,11 +347,8 @@ class Corrected(Local):
         order = DEVICE_ORDERS.get(type(self.order))
         if order is None:
             return None
-        owners = [resampled(self.view(problem), self.importance)[0] for problem in group.problems]
-        sizes = np.array(
-            [o.size or p.n for o, p in zip(owners, group.problems, strict=True)], dtype=np.int64
-        )
-        factors = np.array(group.factors)
+        visits = np.array([self.load(problem).visits for problem in group.problems])
+        sizes, factors = visits // self.passes, np.array(group.factors)
         return LocalPasses(order, is_fixed(self.order), 1, sizes, factors, self.passes)
 
     def device_fit(self, client: FiniteSum) -> Datafit | None:

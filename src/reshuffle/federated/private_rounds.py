@@ -11,7 +11,6 @@ from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import (
     ClientGroup,
-    GroupEpoch,
     Load,
     Local,
     LocalEpoch,
@@ -78,7 +77,7 @@ class Clipped(Local):
 
         return epoch
 
-    def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
+    def bind_group(self, group: ClientGroup) -> LocalEpoch | None:
         """None: noise depends on the number of the round, which the call of a group is not given."""
         return None
 

@@ -67,8 +67,6 @@ class Found:
     """The clients whose local work overflowed."""
     lost: bool = False
     """Whether a client has lost its state, so that all clients must begin anew."""
-    checks: dict[int, int | None] = field(default_factory=dict)
-    """The checksums of the replies that came."""
 
     @property
     def said(self) -> Said:
@@ -114,7 +112,7 @@ class Gathering:
         return found
 
     def _attempt(self, task: Task, wanted: set[int], found: Found, take: Take | None) -> None:
-        overflowed = []
+        overflowed, shape = [], self.reply_shape(task.x) if task.kind == "train" else (0,)
         for answer in self._ask(task.part(sorted(wanted)), take is not None):
             known = isinstance(answer.client, int) and answer.client in wanted
             if isinstance(answer, Failure):
@@ -125,7 +123,7 @@ class Gathering:
                 overflowed += [answer.client] if answer.diverged else []
                 found.lost |= answer.lost and self.policy.on_lost == "restart"
                 continue
-            reason, taken = refusal(answer, task, wanted, found, self._shape(task)), answer
+            reason, taken = refusal(answer, task, wanted, found, shape), answer
             if not reason and take is not None:
                 try:
                     taken = take(answer)
@@ -134,7 +132,6 @@ class Gathering:
             self._show(task, answer, reason)
             if not reason:
                 found.traffic[1] += answer.nbytes
-                found.checks[answer.client] = answer.check
                 found.replies[answer.client] = taken
                 del answer  # This happens before the next reply comes.
                 continue
@@ -150,9 +147,6 @@ class Gathering:
     def _show(self, task: Task, answer: Reply | Failure, reason: str) -> None:
         if self.watch is not None:
             self.watch(task, answer, reason)
-
-    def _shape(self, task: Task) -> tuple[int, ...]:
-        return self.reply_shape(task.x) if task.kind == "train" else (0,)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
         """The answers that the engine brings back; anything else is refused."""
@@ -184,18 +178,17 @@ def refusal(
     reply: Reply, task: Task, wanted: set[int], found: Found, shape: tuple[int, ...]
 ) -> str:
     """The reason why a reply does not answer the task; empty if it does."""
-    if (reply.digest, reply.round, reply.run) != (task.digest, task.round, task.run):
-        named = {"run": "run", "round": "round", "digest": "digest of the model"}
-        name = next(n for n in named if getattr(reply, n) != getattr(task, n))
+    for name, word in (("run", "run"), ("round", "round"), ("digest", "digest of the model")):
         said, asked = getattr(reply, name), getattr(task, name)
-        return f"its reply belongs to another {named[name]}: {shown(said)}, not {shown(asked)}"
+        if said != asked:
+            return f"its reply belongs to another {word}: {shown(said)}, not {shown(asked)}"
     if not isinstance(reply.client, int) or reply.client not in wanted:
         return f"it says that it is from client {shown(reply.client)}, which was not asked"
     wrong = _no_model(reply, shape)
     if wrong:
         return wrong
     if reply.client in found.replies:
-        if found.checks[reply.client] != reply.check:
+        if found.replies[reply.client].check != reply.check:
             raise ClientError(
                 f"round {task.round}: client {reply.client} answered twice, with different models",
                 [reply.client],

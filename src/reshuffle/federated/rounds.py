@@ -83,8 +83,8 @@ class Rounds(Method):
         self.measure = certificate_for(federation)
         self.certificate, self.certifies = self.measure.name, self.tol > 0.0
         told = "value" if federation.tells and account is None else ""
-        wanted = f"{told} {self.measure.wants if self.certifies else ''}".split()
-        self.wants = " ".join(dict.fromkeys(wanted))
+        more = self.measure.wants if self.certifies else ""
+        self.wants = " ".join(dict.fromkeys(f"{told} {more}".split()))
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
         self.on_device = is_on_device(self.session, server, self.policy, named, self.rounds_x)
