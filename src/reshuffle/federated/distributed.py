@@ -18,7 +18,6 @@ from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties.abilities import as_able
 from reshuffle.solvers.active_features import TooWide
-from reshuffle.steps import Constant
 
 logger = logging.getLogger("reshuffle")
 
@@ -61,11 +60,7 @@ class ExactDistributed(FederatedSolver):
     engine: Engine | str = "ray"
 
     needs_all: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.step != Constant():
-            raise InputError(f"ExactDistributed has no step to choose, got step={shown(self.step)}")
+    steps: ClassVar[bool] = False
 
     def solve(self, problem: object, x0: object = None, **settings: object) -> FederatedResult:
         """Minimise P over the rows of a ``DividedFolder``."""
