@@ -220,7 +220,6 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "federated/exact.FEW_VISITS": (_rows_of_clients,),
     "federated/newton_server.FIRST": (_columns,),
     "solvers/active_features.MORE": (_columns,),
-    "federated/client_state_server.PIECE": (_columns,),
     "datafit.SHORT": (_stored,),
     "datafit.LEAST": (_columns, _rows),
     "samples.PIECE": (_rows,),
@@ -282,7 +281,7 @@ EXEMPT: dict[str, str] = {
     "federated/distributed.WIDEST": "It chooses between two methods that both certify.",
     "federated/divided_folder.CLIENTS": "It is a number of groups of files, which a user may choose.",
     "federated/divided_folder.MEMORY": "It is a number of bytes of windows, which changes no model.",
-    "federated/state_files.KEPT": "It is a number of files that a folder keeps.",
+    "federated/client_state.KEPT": "It is a number of files that a folder keeps.",
     **dict.fromkeys(
         ("federated/transport.DRAWS", "federated/transport.DITHER"),
         "It names the random numbers of one use among those of the package.",

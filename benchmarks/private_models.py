@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import reshuffle as rs
-from reshuffle.federated.local import Shuffled
+from reshuffle.federated.local import Shuffled, Turn
 from reshuffle.privacy import ClientLevel, SampleLevel, noise_for_releases
 from reshuffle.randomness import Stream
 
@@ -104,7 +104,7 @@ def flower(X: Any, y: Array, epsilon: float, seed: int) -> Fitted:
     for number in range(ROUNDS):
         total, stream = np.zeros_like(x), Stream(seed, number)
         for share, epoch in zip(shares, work, strict=True):
-            model = [epoch(x, CLIENT_STEP, number, stream, None)]
+            model = [epoch(Turn(x, CLIENT_STEP, number, stream))]
             compute_clip_model_update(model, [x], CLIP)
             total += share * model[0]
         mean = [total]

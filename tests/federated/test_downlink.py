@@ -19,7 +19,6 @@ from reshuffle.engines import Reply, Task, digest
 from reshuffle.engines.number_bytes import LEAST, WHOLE, read, rounded, rounding, width_of, written
 from reshuffle.federated import RandomK, TopK
 from reshuffle.federated.downlink import MARGIN, in_fewer_bytes
-from reshuffle.federated.packed_server import PackedAveraging
 from reshuffle.federated.replies import Unusable
 from reshuffle.federated.server import Averaging
 from reshuffle.federated.transport import VALUES, Digits, dither, transport_of
@@ -235,10 +234,12 @@ def test_small_clients_that_are_trained_together_send_the_same() -> None:
     ],
 )
 def test_a_packed_change_that_is_none_is_not_taken(parts: Any) -> None:
-    server = PackedAveraging(lambda x, step: x, np.ones(2), Digits("float32", dithered=True))
+    server = Averaging(lambda x, step: x, np.ones(2), Digits("float32", dithered=True))
     task = Task("run", 0, 1.0, np.zeros(6), "digest", (0, 1))
+    take = server.takes(task)
+    assert take is not None
     with pytest.raises(Unusable, match="its pa"):
-        server.takes(task)(Reply("run", 0, 1, "digest", np.empty(0), more=parts))
+        take(Reply("run", 0, 1, "digest", np.empty(0), more=parts))
 
 
 def test_a_client_that_sends_something_else_is_asked_again_and_named() -> None:

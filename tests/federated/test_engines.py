@@ -20,10 +20,8 @@ import pytest
 from oracles import random_data, sparse
 
 import reshuffle as rs
-from reshuffle.engines import Failure, Reply, Task, Threads, balanced
+from reshuffle.engines import Failure, Reply, Task, Threads, balanced, digest
 from reshuffle.engines.threads import ThreadSession
-from reshuffle.federated.host import ClientHost
-from reshuffle.federated.local import Shuffled
 
 
 def federation(clients: int = 6) -> rs.federated.Federation:
@@ -214,21 +212,19 @@ def test_only_the_model_leaves_a_client(name: str) -> None:
     assert {type(size) for session in engine.sessions for size in session.sizes.values()} == {int}
 
 
-def test_a_host_is_described_by_where_its_data_comes_from() -> None:
-    """What travels is the source; the problem is made where the host is first asked, and not before."""
+def test_a_host_of_sites_is_described_by_where_its_data_comes_from() -> None:
+    """What travels is the source; the data is loaded where the host is first asked, and not before."""
     calls: list[int] = []
-    clients = federation().clients
 
-    def source(c: int) -> rs.FiniteSum:
+    def source(c: int) -> tuple[Any, Any]:
         calls.append(c)
-        return clients[c]
+        return random_data(rs.losses.Logistic(), 20, 3, seed=c)
 
-    sources = [partial(source, c) for c in range(2)]
-    host = ClientHost(
-        (0, 1), sources, Shuffled(rs.orders.Reshuffle(), 1, False, 0), [0, 50], [1.0, 1.0]
-    )
+    host = rs.federated.Sites([partial(source, c) for c in range(2)]).make_host(range(2))
     assert calls == []
-    assert host.sizes() == {0: clients[0].n, 1: clients[1].n}
+    x = np.empty(0)
+    answers = host.work(Task("run", 0, 0.0, x, digest(x), (0, 1), kind="hello"))
+    assert [answer.more["samples"] for answer in answers if isinstance(answer, Reply)] == [20, 20]
     assert calls == [0, 1]
 
 

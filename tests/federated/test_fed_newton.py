@@ -13,6 +13,7 @@ from oracles import LOSSES, penalty, random_data, sparse, unknown
 import reshuffle as rs
 from reshuffle.engines import Threads
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
+from reshuffle.federated.local import Turn
 from reshuffle.federated.newton_server import Search, _longest
 from reshuffle.randomness import Stream
 
@@ -107,7 +108,7 @@ def test_answers_are_sums_over_samples() -> None:
     message = Question(x, x - d, 0.1, active).packed()
 
     def answer(part: rs.Problem) -> Any:
-        found = local.bind(part, 0, 1.0)(message, 1.0, 0, Stream(0), None)
+        found = local.bind(part, 0, 1.0)(Turn(message, 1.0, 0, Stream(0)))
         assert found.shape == local.reply_shape(message)
         return found
 

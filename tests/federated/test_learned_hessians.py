@@ -14,11 +14,12 @@ from test_engines import Recording
 import reshuffle as rs
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.federated import RandomK, Site, Sites, TopK
-from reshuffle.federated.curvature import Answer, Curved
-from reshuffle.federated.newton_learned import HEAD, SLOPES, VALUES, WHOLE, carried
-from reshuffle.federated.newton_packed import LearnedSums, _lift
+from reshuffle.federated.client_state_server import Sums
+from reshuffle.federated.curvature import HEAD, Answer, Curved
+from reshuffle.federated.newton_learned import SLOPES, VALUES, WHOLE, carried
+from reshuffle.federated.newton_packed import _lift, answer_of
 from reshuffle.federated.replies import Unusable
-from reshuffle.federated.transport import PLACES, Digits, name_of, transport_of
+from reshuffle.federated.transport import PLACES, Digits, transport_of
 from reshuffle.federated.transport import VALUES as PACKED
 
 TRANSPORTS: list[Any] = [
@@ -278,12 +279,15 @@ GOOD: dict[str, Any] = {
     ids=str,
 )
 def test_replies_that_cannot_be_read_are_refused_whole(change: dict[str, Any]) -> None:
-    sums = LearnedSums((HEAD + 3 + 6,), np.ones(2) / 2, 3, TopK(0.3))
+    def read(reply: Reply) -> Reply:
+        return answer_of(reply, TopK(0.3), 3, 6)
+
+    sums = Sums((HEAD + 3 + 6,), np.ones(2) / 2, read)
     parts = {name: part for name, part in (GOOD | change).items() if part is not None}
     with pytest.raises(Unusable, match=r"its pa|its places"):
         sums.take(Reply("run", 4, 1, "digest", np.empty(0), more=parts))
     assert not sums.model.value().any()
-    again = LearnedSums((HEAD + 3 + 6,), np.ones(2) / 2, 3, TopK(0.3))
+    again = Sums((HEAD + 3 + 6,), np.ones(2) / 2, read)
     rest = again.take(Reply("run", 4, 1, "digest", np.empty(0), more=GOOD | {"value": 2.0})).more
     assert dict(rest) == {"value": 2.0}
     assert again.model.value().tolist() == [0.0] * (HEAD + 3) + [0, 1, 0, 0, 1, 0]
@@ -308,7 +312,7 @@ def test_a_site_that_forges_its_changes_is_named() -> None:
 def test_names_of_transports_are_read_again(transport: Any) -> None:
     found = transport_of(transport)
     assert found is not None
-    assert transport_of(name_of(found)) == found
+    assert transport_of(found.name) == found
 
 
 @pytest.mark.parametrize("digits", ["float64", "", 3, None])

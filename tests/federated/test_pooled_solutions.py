@@ -18,7 +18,7 @@ import reshuffle as rs
 from benchmarks.federation_cases import DRAWN, random_federation
 from benchmarks.pooled_solutions import judge
 from reshuffle.federated.extrapolation import PATIENCE, ResidualMonitor
-from reshuffle.federated.local import Corrected
+from reshuffle.federated.local import Corrected, Turn
 from reshuffle.federated.server import Extrapolated
 from reshuffle.randomness import Stream
 
@@ -73,9 +73,9 @@ def test_a_pass_that_would_not_move_is_one_step_along_the_slope() -> None:
     epoch = Corrected(rs.orders.Cyclic(), 1, None, 0).bind(whole, 0, 1.0)
     zero = np.zeros(2)
     slope = whole.gradient(zero)
-    np.testing.assert_allclose(epoch(zero, 1.0, 0, Stream(0), zero), -slope, rtol=1e-12)
-    assert np.array_equal(epoch(zero, 1.0, 0, Stream(0), slope), zero)  # h = ∇f(x)
-    other = epoch(zero, 0.5, 0, Stream(0), zero)  # with another step they do not cancel
+    np.testing.assert_allclose(epoch(Turn(zero, 1.0, 0, Stream(0), zero)), -slope, rtol=1e-12)
+    assert np.array_equal(epoch(Turn(zero, 1.0, 0, Stream(0), slope)), zero)  # h = ∇f(x)
+    other = epoch(Turn(zero, 0.5, 0, Stream(0), zero))  # with another step they do not cancel
     assert np.linalg.norm(other + 0.5 * slope) > 1.0
 
 

@@ -15,8 +15,8 @@ from test_state_at_clients import SOLVER, interrupted, saved, state_of
 
 import reshuffle as rs
 from reshuffle.datasets import Reading, load_data
+from reshuffle.federated.client_state import KIND
 from reshuffle.federated.site_data import load
-from reshuffle.federated.state_files import KIND
 from reshuffle.npz_archive import read_archive, write_archive
 
 X = np.arange(12.0).reshape(4, 3)

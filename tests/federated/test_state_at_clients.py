@@ -20,8 +20,8 @@ import reshuffle as rs
 from benchmarks.sites import _peak
 from reshuffle.engines import Failure, Task, Threads
 from reshuffle.federated import client_state_server
+from reshuffle.federated.client_state import KEPT, state_file
 from reshuffle.federated.client_state_server import Total
-from reshuffle.federated.state_files import KEPT, state_file
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
 SOLVER = rs.ExactFedRR(rounds=12, seed=1, step=0.1, local_passes=2, state="clients")

@@ -10,13 +10,13 @@ import pytest
 import reshuffle as rs
 from reshuffle.engines import Reply
 from reshuffle.federated import RandomK, TopK
-from reshuffle.federated.packed_server import PackedSums
+from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.replies import Unusable
+from reshuffle.federated.server import unpacked
 from reshuffle.federated.transport import (
     PLACES,
     VALUES,
     Digits,
-    name_of,
     read,
     transport_of,
     written,
@@ -25,7 +25,7 @@ from reshuffle.federated.transport import (
 ALL: list[Any] = [Digits("float32"), Digits("bfloat16"), TopK(0.3), RandomK(0.3)]
 
 
-@pytest.mark.parametrize("transport", ALL, ids=name_of)
+@pytest.mark.parametrize("transport", ALL, ids=lambda one: one.name)
 @pytest.mark.parametrize("shape", [(1,), (7,), (4, 3)])
 def test_what_is_packed_is_near_and_zero_stays_zero(transport: Any, shape: tuple[int, ...]) -> None:
     residual = np.random.default_rng(0).normal(size=shape)
@@ -36,7 +36,7 @@ def test_what_is_packed_is_near_and_zero_stays_zero(transport: Any, shape: tuple
     np.testing.assert_allclose(found[kept], residual[kept], rtol=2.0**-8)
     assert not transport.unpack(transport.pack(np.zeros(shape), 1), shape, 1).any()
     assert sum(part.nbytes for part in parts.values()) < residual.nbytes or residual.size == 1
-    assert transport_of(name_of(transport)) == transport
+    assert transport_of(transport.name) == transport
 
 
 def test_bfloat16_rounds_to_the_nearest_and_halves_to_even() -> None:
@@ -85,13 +85,13 @@ def test_fewer_digits_lead_to_the_exact_solution(transport: str) -> None:
     assert gap_after(transport, 10, 60) <= 1e-10
 
 
-@pytest.mark.parametrize("transport", [TopK(0.4), RandomK(0.4)], ids=name_of)
+@pytest.mark.parametrize("transport", [TopK(0.4), RandomK(0.4)], ids=lambda one: one.name)
 def test_fewer_coordinates_lead_towards_the_solution(transport: Any) -> None:
     assert gap_after(transport, 0, 100) <= 1e-3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", [TopK(0.4), RandomK(0.4)], ids=name_of)
+@pytest.mark.parametrize("transport", [TopK(0.4), RandomK(0.4)], ids=lambda one: one.name)
 def test_fewer_coordinates_lead_to_the_exact_solution(transport: Any) -> None:
     assert gap_after(transport, 0, 1500) <= 1e-10
 
@@ -132,7 +132,7 @@ def test_a_run_is_resumed_with_the_same_transport_only() -> None:
 )
 def test_a_reply_with_something_else_is_not_taken(parts: dict[str, Any]) -> None:
     """It is refused as every other one that is wrong, and its client asked again (tests/flower/test_flower_settings.py)."""
-    sums = PackedSums((5,), np.ones(3) / 3, TopK(0.4))
+    sums = Sums((5,), np.ones(3) / 3, lambda reply: unpacked(TopK(0.4), reply, (5,)))
     reply = Reply("run", 4, 2, "digest", np.empty(0), more=parts)
     with pytest.raises(Unusable, match=r"its pa|its places"):
         sums.take(reply)

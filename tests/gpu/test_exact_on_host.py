@@ -15,7 +15,7 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.federated.aboard import rounds_aboard
-from reshuffle.federated.local import ClientGroup, Corrected
+from reshuffle.federated.local import ClientGroup, Corrected, Turn
 from reshuffle.federated.plan import plan
 from reshuffle.gpu import DeviceClients, DeviceExactRounds, LocalPasses
 from reshuffle.randomness import Stream
@@ -136,8 +136,8 @@ def test_every_client_ends_where_it_ends_on_threads(passes: int) -> None:
     clients, step = cancelling(), 2.0 if passes == 1 else 0.3
     local = Corrected(rs.orders.Reshuffle(), passes, False, 2)
     work = plan(clients, local)
-    group = ClientGroup(clients.clients, 0, work.factors)
-    rounds = rounds_aboard(local, group, work.positions, HostDevice(), "float64")
+    group = ClientGroup(clients.clients, work.positions, work.factors)
+    rounds = rounds_aboard(local, group, HostDevice(), "float64")
     assert isinstance(rounds, DeviceExactRounds)
     x, wanted = np.zeros(2), [np.zeros(2), np.zeros(2)]
     z, plain = rounds.start(x), 0
@@ -149,7 +149,7 @@ def test_every_client_ends_where_it_ends_on_threads(passes: int) -> None:
             tau, before = step * work.totals[m], wanted[m]
             epoch = local.bind(clients.clients[m], work.positions[m], work.factors[m])
             h = (x - before) / tau
-            wanted[m] = epoch(x, step, number, Stream(2, number), h) - tau * h
+            wanted[m] = epoch(Turn(x, step, number, Stream(2, number), h)) - tau * h
         z, x = found.image, x + 0.1
         for m in range(2):
             image = z.anchors[z.rows(2)[m]] + rounds.spread(m, z.coefs)

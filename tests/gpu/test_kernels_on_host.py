@@ -17,7 +17,7 @@ from oracles import random_data, sparse
 
 import reshuffle as rs
 from reshuffle.federated.local import Local
-from reshuffle.federated.private_work import Clipped, NoisyShuffled
+from reshuffle.federated.private_rounds import Clipped, NoisyShuffled
 from reshuffle.gpu import DeviceClients, DeviceRounds, LocalPasses
 from reshuffle.gpu.stream import jumps, stream_state
 from reshuffle.randomness import Stream

@@ -13,7 +13,7 @@ import pytest
 
 import reshuffle as rs
 from reshuffle.engines import Failure, Reply, Task, Threads
-from reshuffle.federated.private_server import MASKED
+from reshuffle.federated.private_rounds import MASKED
 from reshuffle.privacy import ClientLevel, SampleLevel, epsilon_of_releases
 from reshuffle.privacy.noise import RepeatedNoise
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import reshuffle as rs
-from reshuffle.federated.local import Shuffled, described, local_of
-from reshuffle.federated.private_server import turns_of
-from reshuffle.federated.private_work import Clipped, NoisyShuffled
+from reshuffle.federated.local import Shuffled, Turn, described, local_of
+from reshuffle.federated.private_rounds import Clipped, NoisyShuffled
+from reshuffle.federated.replies import Policy
 from reshuffle.privacy import ClientLevel, SampleLevel, epsilon_of_releases
 from reshuffle.privacy.noise import RepeatedNoise
 from reshuffle.randomness import Stream
@@ -77,7 +77,8 @@ def test_a_client_whose_passes_diverge_counts_with_its_clip() -> None:
 @pytest.mark.parametrize("clients", [1, 2, 7, 10])
 @pytest.mark.parametrize("participation", [0.1, 0.3, 0.5, 1.0])
 def test_turns_are_those_of_the_rounds(clients: int, participation: float) -> None:
-    turns, fewest = turns_of(clients, participation)
+    policy = Policy(participation)
+    turns, fewest = policy.turns(clients), policy.fewest(clients)
     few = max(1, round(participation * clients))
     sizes = [len(range(clients)[k * few : (k + 1) * few]) for k in range(turns)]
     assert sum(sizes) == clients
@@ -127,13 +128,14 @@ def test_a_question_that_is_repeated_gets_the_same_answer() -> None:
         NoisyShuffled(rs.orders.Allocation(), 4, 0, 1.0, 1.0),
     ):
         epoch, x = work.bind(client, 0, 1.0), np.zeros(client.shape)
-        first = epoch(x, 0.1, 3, Stream(0, 3), None)
-        assert np.array_equal(first, epoch(x, 0.1, 3, Stream(0, 3), None))
-        assert not np.array_equal(first, epoch(x, 0.1, 4, Stream(0, 3), None))
-        assert not np.array_equal(first, epoch(x, 0.2, 3, Stream(0, 3), None))
-        assert not np.array_equal(first, epoch(x + 1e-9, 0.1, 3, Stream(0, 3), None))
-        again = work.bind(client, 0, 1.0)
-        assert not np.array_equal(first, again(x, 0.1, 3, Stream(0, 3), None))
+        turn = Turn(x, 0.1, 3, Stream(0, 3), noise=RepeatedNoise())
+        first = epoch(turn)
+        assert np.array_equal(first, epoch(turn))
+        assert not np.array_equal(first, epoch(turn._replace(number=4)))
+        assert not np.array_equal(first, epoch(turn._replace(step=0.2)))
+        assert not np.array_equal(first, epoch(turn._replace(x=x + 1e-9)))
+        assert not np.array_equal(first, epoch(turn._replace(noise=RepeatedNoise())))
+        assert not np.array_equal(first, epoch(turn._replace(noise=None)))
 
 
 def test_keys_of_noise_do_not_travel() -> None:

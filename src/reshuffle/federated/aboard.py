@@ -1,4 +1,4 @@
-"""Puts the clients of a federation on a device."""
+"""Rounds on a device: it returns the mean of the models, or sums of residuals, but no single model."""
 
 from __future__ import annotations
 
@@ -7,13 +7,38 @@ from collections.abc import Sequence
 import numpy as np
 
 from reshuffle.datafit import Datafit
+from reshuffle.engines import Session
 from reshuffle.errors import InputError
 from reshuffle.federated.local import ClientGroup, Corrected, Local
+from reshuffle.federated.replies import Policy
+from reshuffle.federated.server import Server
 from reshuffle.gpu import Device, DeviceClients, DeviceExactRounds, DeviceRounds
 
 
+def is_on_device(
+    session: Session, server: Server, policy: Policy, engine: str, rounds_x: bool
+) -> bool:
+    """Whether the session has its clients on a device; an error if the server or the policy needs single models."""
+    if getattr(session, "mean", None) is None:
+        return False
+    wrong = ""
+    if server.device != ("mean" if getattr(session, "exact", None) is None else "exact"):
+        wrong = (
+            f"engine {engine} gives the mean of the clients' models, and {type(server).__name__} needs each of "
+            'them: use engine="threads"'
+        )
+    if rounds_x or server.transport is not None:
+        wrong = f'transport and downlink must be "float64" with engine {engine}: nothing is sent'
+    if policy.timeout is not None:
+        wrong = f"round_timeout must be None with engine {engine}, which cannot stop a round"
+    if wrong:
+        session.close()
+        raise InputError(wrong)
+    return True
+
+
 def rounds_aboard(
-    local: Local, group: ClientGroup, positions: Sequence[int], device: Device, number: str
+    local: Local, group: ClientGroup, device: Device, number: str
 ) -> DeviceRounds | DeviceExactRounds:
     """Copy the clients' samples to the device and set up the local work there; refuse work that has no kernels."""
     passes = local.device_passes(group)
@@ -46,7 +71,7 @@ def rounds_aboard(
         number=number,
         unit="exact" if exact else "round",
     )
-    begins = np.array(positions, dtype=np.int64)
+    begins = np.array(group.positions, dtype=np.int64)
     if exact:
         return DeviceExactRounds(clients, passes, local.seed, begins, products=True)
     return DeviceRounds(clients, passes, local.seed, begins)

@@ -11,14 +11,13 @@ asked for once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.engines import Record
-from reshuffle.federated.federation import Federation
+from reshuffle.federated.federation import NONE, Federation, Totals
+from reshuffle.federated.replies import Said
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import ability
@@ -76,12 +75,10 @@ class FederatedGap(Measure):
     ) -> float:
         return self.at(x)
 
-    def of(
-        self, x: Array, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
-    ) -> float:
+    def of(self, x: Array, said: Said, totals: Totals = NONE) -> float:
         """The measure at x, from the answers of all clients about x; ``totals`` are sums of arrays that were added up as the answers came."""
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._absolute(x, said, totals or {}) / (self._start.value or 1.0)
+            found = self._absolute(x, said, totals) / (self._start.value or 1.0)
         return found if found == found else np.inf
 
     @cached_property
@@ -92,21 +89,19 @@ class FederatedGap(Measure):
         said = self.federation.say(zero, words)
         return _Start(
             self.federation.value_of(said),
-            self.federation.gradient_of(said),
+            mean(said, "gradient"),
             float(mean(said, "floor")) if self.known else np.inf,
-            np.asarray(mean(said, "means")) if shifted else np.empty(0),
+            mean(said, "means") if shifted else np.empty(0),
         )
 
-    def _absolute(self, x: Array, said: Mapping[int, Record], totals: Mapping[str, Array]) -> float:
+    def _absolute(self, x: Array, said: Said, totals: Totals) -> float:
         whole, penalty, ridge = self.federation, self.penalty, self.federation.ridge
         features = slice(whole.features)
         held = 0.5 * ridge * float(np.vdot(x[features], x[features]))
         value = whole.value_of(said) - held
-        g = totals.get("gradient")
-        g = whole.gradient_of(said) if g is None else g
+        g = whole.mean_of(said, "gradient", totals)
         if self.split:
-            rising = totals.get("rising")
-            rising = np.asarray(whole.mean_of(said, "rising")) if rising is None else rising
+            rising = whole.mean_of(said, "rising", totals)
             dual = self._balanced(x, value, g, rising, float(whole.mean_of(said, "rising_excess")))
         elif self.bias:
             dual = self._shifted(x, value, g)
@@ -183,13 +178,9 @@ class RoundedMapping(RelativeMapping):
         hidden += float(np.sqrt(g.size)) * self.problem.blur
         return super().from_slopes(x, slopes, g, value, start) + hidden / self._at_zero
 
-    def of(
-        self, x: Array, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
-    ) -> float:
+    def of(self, x: Array, said: Said, totals: Totals = NONE) -> float:
         """The measure at x; see ``FederatedGap.of``."""
-        g = (totals or {}).get("gradient")
-        g = self.problem.gradient_of(said) if g is None else g
-        return self.from_slopes(x, np.empty(0), g)
+        return self.from_slopes(x, np.empty(0), self.problem.mean_of(said, "gradient", totals))
 
 
 def _quadratic(loss: Loss | None) -> TypeGuard[Loss]:

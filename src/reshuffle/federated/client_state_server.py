@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from reshuffle.engines import Plain, Record, Reply
 from reshuffle.errors import InputError
 from reshuffle.federated.downlink import Allowed
 from reshuffle.federated.extrapolation import (
+    PIECE,
     ResidualMonitor,
     check_slots,
     chosen,
@@ -20,7 +20,8 @@ from reshuffle.federated.extrapolation import (
     slots,
 )
 from reshuffle.federated.host import ARRAYS
-from reshuffle.federated.server import Prox, Server
+from reshuffle.federated.replies import Letter, Said, Take
+from reshuffle.federated.server import Paced
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
@@ -28,7 +29,7 @@ ONWARD = (1.0, 0.0)
 """The value of ``anew`` for a round that continues the last one: τ stays, and clients continue from the rounds in ``kept``."""
 
 
-class ClientStateServer(Server):
+class ClientStateServer(Paced):
     """x⁺ = prox_{γ(S/M)R}( (1/M) Σ_m z_m ), the mean extrapolated like every z_m.
 
     The state has x, ``point`` (the mean of the z_m), the mean images (1/M) Σ_m T_m(z_j) of the rounds j
@@ -43,13 +44,7 @@ class ClientStateServer(Server):
 
     sums_only = True
     may_round = True
-
-    def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
-        super().__init__(prox, totals)
-        self.memory, self.adaptive = memory, adaptive
-
-    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums:
-        return Sums(shape, shares)
+    adds_up = True
 
     @property
     def needs_all(self) -> bool:  # type: ignore[override]
@@ -72,7 +67,7 @@ class ClientStateServer(Server):
         return state | slots("image", [], self.memory, x0.shape)
 
     def restarted(self, state: State) -> State:
-        factor = ResidualMonitor.of(state["pace"]).factor
+        factor = ResidualMonitor.of(state).factor
         return self.start(state["x"]) | {"pace": np.array(ResidualMonitor(factor))}
 
     def check_state(self, state: State) -> None:
@@ -88,13 +83,7 @@ class ClientStateServer(Server):
         onward = tuple(new["anew"].tolist()) == ONWARD
         return super().rounded(state, new, allowed) if onward else new
 
-    def shortened(self, state: State, step: float) -> float:
-        return step * ResidualMonitor.of(state["pace"]).factor
-
-    def doubts(self, state: State) -> str:
-        return ResidualMonitor.of(state["pace"]).doubts
-
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, state: State) -> Letter:
         """Further numbers for the clients: how to continue from the rounds that they remember."""
         base, start, stop = state["kept"].tolist()
         ratio, back = state["anew"].tolist()
@@ -102,18 +91,13 @@ class ClientStateServer(Server):
             c: {"since": int(since), "total": float(total)}
             for c, (since, total) in enumerate(zip(state["since"], self.totals, strict=True))
         }
-        key = state["key"].tobytes().hex()
-        return {
-            "key": key, "base": base, "start": start, "stop": stop, "weights": state["weights"],
-            "ratio": ratio, "back": int(back),
+        more, _ = super().letter(state)
+        return more | {
+            "key": state["key"].tobytes().hex(), "base": base, "start": start, "stop": stop,
+            "weights": state["weights"], "ratio": ratio, "back": int(back),
         }, own  # fmt: skip
 
-    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        raise NotImplementedError("this server adds up replies as they come, and keeps no model")
-
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         """The next state, from Σ_m r_m over the clients that answered and the numbers that they sent with it."""
         clients, count = sorted(said), self.totals.size
         since = state["since"].copy()
@@ -139,9 +123,7 @@ class ClientStateServer(Server):
             for name in ("square", "slopes", "changes")
         )
         size, norm = len(state["norms"]), float(np.sqrt(square))
-        pace = ResidualMonitor.of(state["pace"]).after(norm)
-        before = float(state["norms"][0]) if size == 1 else None
-        trouble = pace.trouble(norm, before) if self.adaptive else ""
+        pace, trouble = self.paced(state, norm, float(state["norms"][0]) if size == 1 else None)
         if trouble:
             return self._begun_anew(state, image, trouble == "grew", length, pace)
         gram = np.zeros((size, size))
@@ -181,10 +163,6 @@ class ClientStateServer(Server):
         }  # fmt: skip
 
 
-PIECE = 1 << 12
-"""Sums are made this many entries at a time, so that intermediate arrays stay small."""
-
-
 class Total:
     """Σ v in twice the precision: a rounded sum and the sum of its rounding errors (Knuth's two-sum).
 
@@ -213,15 +191,19 @@ class Total:
 
 
 class Sums:
-    """Adds up the arrays of replies and forgets them: residuals with weight 1, gradients (``ARRAYS``) with weight N_m/N."""
+    """Adds up the arrays of replies and forgets them: residuals with weight 1, gradients (``ARRAYS``) with weight N_m/N.
 
-    def __init__(self, shape: tuple[int, ...], shares: Array) -> None:
-        self.shares = shares
+    Each reply is first read by ``read``, if one is given.
+    """
+
+    def __init__(self, shape: tuple[int, ...], shares: Array, read: Take | None = None) -> None:
+        self.shares, self.read = shares, read
         self.model = Total(shape)
         self.totals: dict[str, Total] = {}
 
     def take(self, reply: Reply) -> Reply:
         """The reply without the arrays that were added up."""
+        reply = reply if self.read is None else self.read(reply)
         self.model.add(reply.model)
         for name in ARRAYS:
             part = reply.more.get(name)

@@ -7,6 +7,7 @@ the server needs nothing but their sum.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -15,15 +16,16 @@ from numpy.typing import NDArray
 from reshuffle.arrays import Mask
 from reshuffle.disk_datafit import DiskDatafit, on_disk
 from reshuffle.errors import InputError
-from reshuffle.federated.local import Load, Local, LocalEpoch, travels
+from reshuffle.federated.local import Load, Local, LocalEpoch, Turn, travels
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.problem import as_problem
-from reshuffle.randomness import Stream
 from reshuffle.solvers.second_order import RowCurvature, SecondOrder
 
 LENGTHS = (1.0, 0.5, 0.25, 1.0 / 16.0, 1.0 / 64.0)
 """Shares of the last step at which f is evaluated, so that one round shows how long the step should have been."""
 
+HEAD = len(LENGTHS) + 1
+"""The numbers of an answer before its derivatives: values along the last step, and the cost of damping."""
 FLAGS = (1, 2, 4, 8)
 """Weights that code four features, active or not, as a number below 16, which is exact even in the shortest number format."""
 NOTHING = np.empty(0)
@@ -93,11 +95,15 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Array, shape: tuple[int, ...], width: int) -> Self:
-        head, size = len(LENGTHS) + 1, int(np.prod(shape))
+        slopes, lower = numbers[HEAD : HEAD + prod(shape)], numbers[HEAD + prod(shape) :]
         hessian, at = np.empty((width, width)), np.tril_indices(width)
-        hessian[at] = hessian.T[at] = numbers[head + size :]
-        gradient = numbers[head : head + size].reshape(shape)
-        return cls(numbers[: head - 1], float(numbers[head - 1]), gradient, hessian)
+        hessian[at] = hessian.T[at] = lower
+        return cls(numbers[: HEAD - 1], float(numbers[HEAD - 1]), slopes.reshape(shape), hessian)
+
+
+def triangle(width: int) -> int:
+    """The entries of a symmetric matrix that determine it."""
+    return width * (width + 1) // 2
 
 
 @travels
@@ -109,15 +115,20 @@ class Curved(Local):
     features: int
     seed: int
 
+    @property
+    def size(self) -> int:
+        """The length of the gradient."""
+        return prod(self.shape)
+
     def width(self, active: NDArray[np.bool_]) -> int:
         """The rows of the Hessian: active features and the intercept, times outputs."""
         rows = int(np.count_nonzero(active)) + self.shape[0] - self.features
-        return rows * int(np.prod(self.shape[1:]))
+        return rows * prod(self.shape[1:])
 
     def coordinates(self, active: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The coordinates of x, flat over features and outputs, that the rows of the Hessian stand for."""
         rows = np.flatnonzero(np.append(active, np.ones(self.shape[0] - self.features, bool)))
-        outputs = int(np.prod(self.shape[1:]))
+        outputs = prod(self.shape[1:])
         return (rows[:, None] * outputs + np.arange(outputs)).ravel()
 
     def point(self, message: Array) -> Array:
@@ -128,12 +139,11 @@ class Curved(Local):
 
     def reply_shape(self, message: Array) -> tuple[int, ...]:
         width = self.width(active_of(message, self.features))
-        size = int(np.prod(self.shape))
-        return (len(LENGTHS) + 1 + size + width * (width + 1) // 2,)
+        return (HEAD + self.size + triangle(width),)
 
     def blocks(self, message: Array) -> tuple[int, ...]:
-        (whole,), size = self.reply_shape(message), int(np.prod(self.shape))
-        return len(LENGTHS), 1, size, whole - len(LENGTHS) - 1 - size
+        (whole,) = self.reply_shape(message)
+        return HEAD - 1, 1, self.size, whole - HEAD - self.size
 
     def gradients(self, visits: int, samples: int, number: int) -> int:
         return samples
@@ -147,10 +157,8 @@ class Curved(Local):
         origin = np.zeros(self.features)
         curves = None if fit.on_disk else SecondOrder(fit, origin)
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            asked = Question.of(x, self.shape, self.features)
+        def epoch(turn: Turn) -> Array:
+            asked = Question.of(turn.x, self.shape, self.features)
             with np.errstate(over="ignore", invalid="ignore"):  # at points that are too far out
                 found = _answer(curves, asked) if curves else _on_disk(on_disk(fit), origin, asked)
                 return self.told(found.packed())

@@ -6,16 +6,19 @@ arrays, so that a run can resume; the device keeps copies of those that the next
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.arrays import AnyArray
-from reshuffle.engines import Plain, Task
+from reshuffle.engines import Task
 from reshuffle.errors import InputError
 from reshuffle.federated.client_state_server import ClientStateServer
 from reshuffle.federated.extrapolation import check_slots, remembered
+from reshuffle.federated.replies import Letter
 from reshuffle.federated.server import Prox
 from reshuffle.gpu import DeviceExactRounds, Points, Residual, combined
 from reshuffle.objective import Array
@@ -26,6 +29,9 @@ RESIDUAL = ("residual_anchors", "residual_rows", "residual_coefs", "residual_mar
 """The names in a state of the remembered parts of a round; the number of the round follows each name."""
 
 
+Parts = tuple[AnyArray, ...]
+
+
 class DeviceServer(ClientStateServer):
     """x⁺ = prox_{γ(S/M)R}( (1/M) Σ_m z_m ) and the extrapolated z, from sums over the clients on a device.
 
@@ -34,17 +40,10 @@ class DeviceServer(ClientStateServer):
     """
 
     sums_only = False
-    may_round = False
+    device = "exact"
 
     def __init__(
-        self,
-        prox: Prox,
-        totals: Array,
-        memory: int,
-        samples: int,
-        *,
-        adaptive: bool = False,
-        at_clients: bool = False,
+        self, prox: Prox, totals: Array, memory: int, adaptive: bool, samples: int, at_clients: bool
     ) -> None:
         super().__init__(prox, totals, memory, adaptive)
         self.samples, self.at_clients = samples, at_clients
@@ -59,8 +58,8 @@ class DeviceServer(ClientStateServer):
 
     # --- a round ---------------------------------------------------------------------------------
 
-    def aboard(self, state: State, rounds: DeviceExactRounds, task: Task) -> State:
-        """The state after a round of the clients of the task, made on the device."""
+    def aboard(self, state: State, session: Any, task: Task) -> State:
+        rounds: DeviceExactRounds = session.exact
         x = task.x.reshape(-1)
         asked = np.array(task.clients, dtype=np.int64)
         chosen = None if len(asked) == self.totals.size else asked
@@ -77,7 +76,17 @@ class DeviceServer(ClientStateServer):
         told = dict.fromkeys(task.clients, none) | {task.clients[0]: said}
         total = found.residual.total.reshape(task.x.shape).copy()
         new = self.add_up(state, total, told, task.step, task.round)
-        return new | self._written(images, residuals, x.size, rounds)
+        here = rounds.copies.here
+        written = self._written(
+            [(*image[:2], here(image.coefs)) for image in images],
+            [
+                (*r.points[:2], here(r.points.coefs), here(r.margins), r.total[None])
+                for r in residuals
+            ],
+            x.size,
+        )
+        rounds.copies.only(written.values())
+        return new | written
 
     def _begun(
         self,
@@ -107,7 +116,7 @@ class DeviceServer(ClientStateServer):
 
     # --- messages --------------------------------------------------------------------------------
 
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, state: State) -> Letter:
         return super().letter(state) if self.at_clients else ({}, {})
 
     def traffic(self, state: State, task: Task) -> tuple[int, int]:
@@ -149,37 +158,23 @@ class DeviceServer(ClientStateServer):
 
     def _slots(self, state: State, parts: tuple[str, ...]) -> list[list[AnyArray]]:
         """The parts of each round that the state remembers."""
-        used = [k for k in range(self._held) if len(state[f"{parts[2]}{k}"])]
-        return [[state[f"{part}{k}"] for part in parts] for k in used]
+        return [
+            [state[f"{part}{k}"] for part in parts]
+            for k in range(self._held)
+            if len(state[f"{parts[2]}{k}"])
+        ]
 
-    def _written(
-        self,
-        images: list[Points],
-        residuals: list[Residual],
-        width: int,
-        rounds: DeviceExactRounds | None = None,
-    ) -> State:
-        """The remembered rounds as entries of a state; free slots hold arrays of length 0."""
+    def _written(self, images: Sequence[Parts], residuals: Sequence[Parts], width: int) -> State:
+        """The parts of the remembered rounds as entries of a state; free slots hold arrays of length 0."""
         no_vector, no_rows = np.empty((0, width)), np.empty(0, dtype=np.int32)
-        no_numbers, filled = np.empty((0, self.samples)), list[tuple[AnyArray, ...]]()
-        kept = list[tuple[AnyArray, ...]]()
-        if rounds is not None:
-            here = rounds.copies.here
-            filled = [(*image[:2], here(image.coefs)) for image in images]
-            kept = [
-                (*r.points[:2], here(r.points.coefs), here(r.margins), r.total[None])
-                for r in residuals
-            ]
-        filled += [(no_vector, no_rows, no_numbers)] * (self._held - len(filled))
-        kept += [(no_vector, no_rows, no_numbers, no_numbers, no_vector)] * (self._held - len(kept))
-        state: State = {
-            f"{name}{k}": part
-            for names, rows in ((IMAGE, filled), (RESIDUAL, kept))
-            for k, parts in enumerate(rows)
-            for name, part in zip(names, parts, strict=True)
-        }
-        if rounds is not None:
-            rounds.copies.only(state.values())
+        no_numbers = np.empty((0, self.samples))
+        image: Parts = (no_vector, no_rows, no_numbers)
+        residual: Parts = (*image, no_numbers, no_vector)
+        state: State = {}
+        for names, kept, free in ((IMAGE, images, image), (RESIDUAL, residuals, residual)):
+            for k in range(self._held):
+                parts = kept[k] if k < len(kept) else free
+                state |= {f"{name}{k}": part for name, part in zip(names, parts, strict=True)}
         return state
 
 

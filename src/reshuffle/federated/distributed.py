@@ -18,7 +18,6 @@ from reshuffle.federated.outcome import FederatedResult, ended
 from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.penalties.abilities import as_able
 from reshuffle.solvers.active_features import TooWide
-from reshuffle.steps import Constant
 
 logger = logging.getLogger("reshuffle")
 
@@ -61,11 +60,7 @@ class ExactDistributed(FederatedSolver):
     engine: Engine | str = "ray"
 
     needs_all: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.step != Constant():
-            raise InputError(f"ExactDistributed has no step to choose, got step={shown(self.step)}")
+    steps: ClassVar[bool] = False
 
     def solve(self, problem: object, x0: object = None, **settings: object) -> FederatedResult:
         """Minimise P over the rows of a ``DividedFolder``."""
@@ -121,7 +116,7 @@ def _fewer_products(folder: DividedFolder, active: int, features: int, outputs: 
 def expected_active(federation: Federation) -> int:
     """An estimate of the number of features that will matter: twice those that leave zero in the first step, for which a gradient is asked for once."""
     zero, features = np.zeros(federation.shape), federation.features
-    gradient = federation.gradient_of(federation.say(zero, "gradient"))[:features]
+    gradient = federation.mean_of(federation.say(zero, "gradient"), "gradient")[:features]
     beyond = as_able(federation.penalty).excess(zero[:features], gradient)
     pressing = np.count_nonzero(np.reshape(beyond, (features, -1)).max(axis=1) > 0.0)
     return min(features, 2 * int(pressing))

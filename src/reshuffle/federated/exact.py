@@ -14,13 +14,11 @@ from reshuffle.federated.device_server import DeviceServer
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Corrected, Local
 from reshuffle.federated.newton import FedNewton
-from reshuffle.federated.packed_server import PackedServer
 from reshuffle.federated.plan import Plan, plan
 from reshuffle.federated.rounds import Rounds
 from reshuffle.federated.scales import (
     Metric,
     Rescaled,
-    Rescaling,
     ScaledPenalty,
     metric,
     prox_in,
@@ -152,8 +150,15 @@ class ExactFedRR(FederatedSolver):
         super().check_sums()
 
     def bind(self, problem: Federation) -> Rounds:
-        if self._on_device:
-            self._check_device()
+        if self._on_device and transport_of(self.transport) is not None:
+            raise InputError(
+                f'transport must be "float64" with engine="cuda", got {self.transport!r}: nothing is sent'
+            )
+        if self._on_device and not hasattr(self.step, "value"):
+            raise InputError(
+                f'step must be constant with engine="cuda", got {self.step!r}: the clients\' z_m on the card belong to one '
+                'step. Give a number or None, or use engine="threads"'
+            )
         rounds = super().bind(problem)
         rounds.longest_step = rounds.safe_step
         if self.tol > 0.0 and newton_can(problem):
@@ -168,18 +173,6 @@ class ExactFedRR(FederatedSolver):
         }
         return rounds
 
-    def _check_device(self) -> None:
-        """Refuse settings that rounds on a device do not have."""
-        if transport_of(self.transport) is not None:
-            raise InputError(
-                f'transport must be "float64" with engine="cuda", got {self.transport!r}: nothing is sent'
-            )
-        if not hasattr(self.step, "value"):
-            raise InputError(
-                f'step must be constant with engine="cuda", got {self.step!r}: the clients\' z_m on the card belong to one '
-                'step. Give a number or None, or use engine="threads"'
-            )
-
     def local(self, federation: Federation) -> Corrected:
         return Corrected(self.order, self.local_passes or 1, self.importance, self.seed)
 
@@ -193,23 +186,19 @@ class ExactFedRR(FederatedSolver):
 
     def server(self, federation: Federation, work: Plan) -> Server:
         if isinstance(work.local, Rescaled):
-            prox = prox_in(_penalty(federation, work.local), federation.features)
-            return Rescaling(self._server(prox, work), work.local.metric)
-        plain = self.state == "clients" and not federation.ridge
-        return self._server(federation.prox if plain else federation.prox_with_ridge, work)
-
-    def _server(self, prox: Prox, work: Plan) -> Server:
+            prox: Prox = prox_in(_penalty(federation, work.local), federation.features)
+        elif self.state == "clients" and not federation.ridge:
+            prox = federation.prox
+        else:
+            prox = federation.prox_with_ridge
         chosen = self._chosen  # only then may the server halve it
         if self._on_device:
             samples = int(work.visits.sum()) // cast(Corrected, work.local).passes
-            return DeviceServer(
-                prox, work.totals, self.acceleration, samples, adaptive=chosen, at_clients=self.state == "clients"
-            )  # fmt: skip
+            at_clients = self.state == "clients"
+            return DeviceServer(prox, work.totals, self.acceleration, chosen, samples, at_clients)
         if self.state == "clients":
             how = transport_of(self.transport)
-            if how is not None:
-                return PackedServer(prox, work.totals, self.acceleration, chosen, how)
-            return ClientStateServer(prox, work.totals, self.acceleration, adaptive=chosen)
+            return ClientStateServer(prox, work.totals, self.acceleration, chosen, how)
         if self.acceleration and hasattr(self.step, "value"):  # the step is constant
             return Extrapolated(prox, work.totals, self.acceleration, adaptive=chosen)
         return ControlVariates(prox, work.totals)

@@ -138,8 +138,9 @@ class ResidualMonitor(NamedTuple):
     """The least residual with this step."""
 
     @classmethod
-    def of(cls, numbers: Array) -> ResidualMonitor:
-        return cls(*numbers.tolist())
+    def of(cls, state: State) -> ResidualMonitor:
+        """The history that the state of a run holds as ``pace``."""
+        return cls(*state["pace"].tolist())
 
     def after(self, residual: float) -> ResidualMonitor:
         """The pace after a round with this residual."""

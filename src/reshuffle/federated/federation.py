@@ -11,9 +11,9 @@ import numpy as np
 from reshuffle.arrays import AnyArray
 from reshuffle.cached import cached_property
 from reshuffle.digests import digest
-from reshuffle.engines import Engine, Failure, Plain, Record, Reply, Session, Task, open_session
+from reshuffle.engines import Engine, Failure, Record, Reply, Session, Task, open_session
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.host import ClientHost, Held, answers
+from reshuffle.federated.host import ClientHost, answers
 from reshuffle.federated.local import Load, Local
 from reshuffle.losses import Loss
 from reshuffle.objective import Array, FiniteSum, Objective, check_penalty
@@ -22,30 +22,33 @@ from reshuffle.smoothness import Smoothness
 
 if TYPE_CHECKING:
     from reshuffle.federated.plan import Plan
-    from reshuffle.federated.replies import Gatherer, Gathering
+    from reshuffle.federated.replies import Gatherer, Gathering, Letter, Said
 
 
-def _settings(client: FiniteSum, penalty: bool) -> dict[str, object]:
-    """The settings that all clients must have in common."""
-    settings = {
-        "features": client.features,
-        "shape of the unknown": client.shape,
-        "intercept": bool(client.shape[0] - client.features),
-        "loss": getattr(client, "loss", None),
-        "ridge": client.ridge,
-    }
-    return settings | ({"penalty": client.penalty} if penalty else {})
+Totals = Mapping[str, Array]
+"""Means over the samples of all clients that were added up as answers came, by name."""
+NONE: Totals = {}
 
 
-def check_alike(name: str, first: tuple[object, object], other: tuple[object, object]) -> None:
+def _check_alike(clients: Sequence[FiniteSum], penalty: bool) -> None:
     """Refuse clients that disagree, with a message that names both and their values."""
-    one, two = first[1], other[1]
-    plain = isinstance(one, (str, float, int, tuple)) and one == two
-    if not (one is two or plain or digest(one) == digest(two)):
-        raise InputError(
-            f"clients must agree: {name} of client {other[0]} is {shown(other[1])}, "
-            f"of client {first[0]} {shown(first[1])}"
-        )
+    asked: dict[str, Callable[[FiniteSum], object]] = {
+        "features": lambda client: client.features,
+        "shape of the unknown": lambda client: client.shape,
+        "intercept": lambda client: bool(client.shape[0] - client.features),
+        "loss": lambda client: getattr(client, "loss", None),
+        "ridge": lambda client: client.ridge,
+    }
+    if penalty:
+        asked["penalty"] = lambda client: client.penalty
+    for number, client in enumerate(clients):
+        for name, setting in asked.items():
+            one, two = setting(clients[0]), setting(client)
+            plain = isinstance(one, (str, float, int, tuple)) and one == two
+            if not (one is two or plain or digest(one) == digest(two)):
+                raise InputError(
+                    f"clients must agree: {name} of client {number} is {shown(two)}, of client 0 {shown(one)}"
+                )
 
 
 def _weighted(clients: Sequence[FiniteSum]) -> tuple[FiniteSum, ...]:
@@ -102,10 +105,7 @@ class Federation(Objective):
         for number, client in enumerate(clients):
             if not isinstance(client, FiniteSum):
                 raise InputError(f"client {number} must be a problem, got {type(client).__name__}")
-        settings = [_settings(client, penalty is None) for client in clients]
-        for number, own in enumerate(settings):
-            for name, wanted in settings[0].items():
-                check_alike(name, (0, wanted), (number, own[name]))
+        _check_alike(clients, penalty is None)
         self.clients = _weighted(clients)
         self.penalty = first.penalty if penalty is None else check_penalty(penalty)
         self.shape, self.ridge = first.shape, first.ridge
@@ -207,17 +207,17 @@ class Federation(Objective):
     def make_host(self, clients: Sequence[int], plan: Plan) -> ClientHost:
         return ClientHost(
             tuple(clients),
-            [Held(self.clients[c]) for c in clients],
+            [self.clients[c] for c in clients],
             plan.local,
             [plan.positions[c] for c in clients],
             [plan.factors[c] for c in clients],
         )
 
-    def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
+    def say(self, x: Array, wanted: str) -> Said:
         """The answers of all clients about f_m at x; see ``answers``."""
         return {c: answers(client, wanted, x) for c, client in enumerate(self.clients)}
 
-    def columns(self) -> Mapping[int, Record] | None:
+    def columns(self) -> Said | None:
         """The moments of the clients' columns (see ``moments``); None if a client has no rows."""
         from reshuffle.federated.scales import moments
 
@@ -229,23 +229,21 @@ class Federation(Objective):
         """Ask all clients a question that only they can answer."""
         raise NotImplementedError
 
-    def value_of(self, found: Mapping[int, Record]) -> float:
+    def value_of(self, found: Said) -> float:
         """f(x), from the clients' values f_m(x)."""
         values = np.array([found[c]["value"] for c in range(self.count)], dtype=np.float64)
         return float(self.sizes @ values / self.n)
 
-    def gradient_of(self, found: Mapping[int, Record]) -> Array:
-        """∇f(x) without the ridge, from the clients' gradients."""
-        return np.asarray(self.mean_of(found, "gradient"))
-
-    def mean_of(self, found: Mapping[int, Record], name: str) -> Array | float:
-        """(1/N) Σ_m N_m·(the entry of client m with this name), added in the order of the clients."""
+    def mean_of(self, found: Said, name: str, totals: Totals = NONE) -> Array:
+        """(1/N) Σ_m N_m·(the entry of client m with this name), added in the order of the clients, or as it is in ``totals``."""
+        if name in totals:
+            return totals[name]
         total = np.zeros(np.shape(found[0][name]))
         for c in range(self.count):
             total += self.sizes[c] / self.n * np.asarray(found[c][name])
-        return total if total.ndim else float(total)
+        return total
 
-    def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, plan: Plan) -> Letter:
         """The record that goes along with every task to all clients, and the one for each client."""
         return {}, {}
 

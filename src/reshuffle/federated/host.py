@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
+from itertools import groupby
 from typing import cast
 
 import numpy as np
 
+from reshuffle.cached import cached_property
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum, digest
 from reshuffle.errors import LostState
 from reshuffle.federated.aboard import rounds_aboard
 from reshuffle.federated.client_state import ClientStates, answer
 from reshuffle.federated.curvature import Curved
-from reshuffle.federated.local import ClientGroup, GroupEpoch, Local, LocalEpoch
+from reshuffle.federated.local import ClientGroup, Local, LocalEpoch, Turn
 from reshuffle.federated.newton_learned import learned
-from reshuffle.federated.transport import Packed, transport_of
+from reshuffle.federated.transport import transport_of
 from reshuffle.gpu import Device, DeviceExactRounds, DeviceRounds
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.privacy.noise import RepeatedNoise
@@ -30,53 +31,29 @@ FEW = 8
 """Fewer clients than this are not worth training together."""
 
 
-Source = Callable[[], FiniteSum]
-"""A function that makes a client's problem. It is sent to the host and called there."""
-
-
 def whole(error: Exception) -> str:
     """The full text of an error: it reveals nothing, because the driver has the data of these clients."""
     return str(error) if isinstance(error, LostState) else f"{type(error).__name__}: {error}"
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
-    """A source whose problem already exists."""
-
-    problem: FiniteSum
-
-    def __call__(self) -> FiniteSum:
-        return self.problem
-
-
 @dataclass(eq=False)
 class ClientHost:
-    """Trains some clients, each given by the source of its data, which is loaded when it is first needed.
+    """Trains some clients.
 
     A host keeps nothing between rounds that a model depends on, and can be pickled at any time.
     """
 
     clients: tuple[int, ...]
-    sources: Sequence[Source]
+    problems: Sequence[FiniteSum]
     local: Local
     positions: Sequence[int]
     factors: Sequence[float]
     memory: ClientStates = field(default_factory=ClientStates)
     """The clients' own states, for methods that keep them there."""
-    folders: Mapping[int, str | os.PathLike[str]] = field(default_factory=dict)
-    """The folders in which clients' states are saved."""
     reason: Callable[[Exception], str] = whole
     """A function that words a failure for the driver."""
     noise: RepeatedNoise = field(default_factory=RepeatedNoise)
     """The noise of local work that adds noise."""
-    _work: _Work | None = field(default=None, init=False, repr=False)
-    _problems: list[FiniteSum] | None = field(default=None, init=False, repr=False)
-
-    @property
-    def problems(self) -> list[FiniteSum]:
-        if self._problems is None:
-            self._problems = [source() for source in self.sources]
-        return self._problems
 
     def sizes(self) -> dict[int, int]:
         """N_m of each client. A user's own work is tried here, before the clock of the first round starts."""
@@ -87,38 +64,35 @@ class ClientHost:
         """An answer for each client of the task."""
         if digest(task.x) != task.digest:
             return [Failure(c, "the model arrived damaged") for c in task.clients]
-        if self._work is None:
-            self._work = _Work(self)
         stream = Stream(self.local.seed, task.round)
         asked = set(task.clients)
         found: list[Reply | Failure] = []
-        for members, together in self._work.groups:
+        for members, together in self._groups:
             if asked.issuperset(members):
-                models = together(task.x, task.step, stream)
+                models = together(Turn(task.x, task.step, task.round, stream))
                 sound = bool(np.isfinite(models).all())
                 found += map(partial(self._reply, task, sound=sound), members, models)
                 asked.difference_update(members)
         for c in sorted(asked):
             try:
-                epoch = self._work.epoch(c)
-                if "key" in task.more:
-                    passes = partial(_passes, epoch, task, stream)
-                    model, more = answer(c, task, passes, self.memory, self.folders.get(c))
-                elif "learns" in task.more:
-                    numbers = partial(_passes, epoch, task, stream, task.x, None)
-                    work = cast(Curved, self.local)
-                    folder = self.folders.get(c)
-                    more = learned(c, task, work, numbers, self.memory, folder)
-                    model = np.empty(0)
-                else:
-                    model = _passes(epoch, task, stream, task.x, task.controls.get(c))
-                    more = None
-                found.append(self._reply(task, c, model, more))
-            except LostState as error:
-                found.append(Failure(c, self.reason(error), lost=True))
+                found.append(self._trained(task, c, stream))
             except Exception as error:  # The driver decides what to do about a client that fails.
-                found.append(Failure(c, self.reason(error)))
+                found.append(Failure(c, self.reason(error), lost=isinstance(error, LostState)))
         return found
+
+    def _trained(self, task: Task, client: int, stream: Stream) -> Reply | Failure:
+        epoch, noise = self._epoch(client), self.noise.of(str(client))
+
+        def passes(x: Array, control: Array | None) -> Array:
+            return epoch(Turn(x, task.step, task.round, stream, control, noise))
+
+        if "key" in task.more:
+            return self._reply(task, client, *answer(client, task, passes, self.memory))
+        if "learns" in task.more:
+            numbers = partial(passes, task.x, None)
+            more = learned(client, task, cast(Curved, self.local), numbers, self.memory)
+            return self._reply(task, client, np.empty(0), more)
+        return self._reply(task, client, passes(task.x, task.controls.get(client)))
 
     def _reply(
         self,
@@ -131,34 +105,59 @@ class ClientHost:
     ) -> Reply | Failure:
         if not (sound or np.isfinite(model).all()):
             return Failure(client, "its model is not finite after the local work", diverged=True)
-        if more is None and "transport" in task.more:
-            model, more = np.empty(0), changes(task, model)
-        if "wants" in task.more:
-            problem, x = self.problems[self.clients.index(client)], self.local.point(task.x)
-            more = {**(more or {}), **seen(problem, task, x, self.local.told)}
+        if more is None and "transport" in task.more:  # x̂_m - x travels as the server asks for it.
+            transport = transport_of(task.more["transport"])
+            more = {} if transport is None else transport.pack(model - task.x, task.round)
+            model = np.empty(0)
         more = more or {}
+        if "wants" in task.more:
+            problem, x = self.problems[self._places[client]], self.local.point(task.x)
+            more = {**more, **seen(problem, task, x, self.local.told)}
         check = checksum(model, more)
         return Reply(task.run, task.round, client, task.digest, model, check, more)
 
     def aboard(self, device: Device, number: str) -> DeviceRounds | DeviceExactRounds:
         """The clients on a device, which does their rounds from then on."""
-        group = ClientGroup(self.problems, self.positions[0], self.factors)
-        return rounds_aboard(self.local, group, self.positions, device, number)
+        group = ClientGroup(self.problems, self.positions, self.factors)
+        return rounds_aboard(self.local, group, device, number)
+
+    # --- made when first needed, and left behind when the host travels ---------------------------
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {c: k for k, c in enumerate(self.clients)}
+
+    @cached_property
+    def _epochs(self) -> dict[int, LocalEpoch]:
+        return {}
+
+    def _epoch(self, client: int) -> LocalEpoch:
+        if client not in self._epochs:
+            k = self._places[client]
+            bound = self.local.bind(self.problems[k], self.positions[k], self.factors[k])
+            self._epochs[client] = bound
+        return self._epochs[client]
+
+    @cached_property
+    def _groups(self) -> list[tuple[list[int], LocalEpoch]]:
+        """Small clients with consecutive numbers, and their common work where there is one."""
+        small = [c for c in self.clients if self.problems[self._places[c]].n < SMALL]
+        found: list[tuple[list[int], LocalEpoch]] = []
+        for _, run in groupby(enumerate(small), key=lambda at: at[1] - at[0]):
+            members = [c for _, c in run]
+            places = [self._places[c] for c in members]
+            group = ClientGroup(
+                [self.problems[k] for k in places],
+                [self.positions[k] for k in places],
+                [self.factors[k] for k in places],
+            )
+            together = self.local.bind_group(group) if len(members) >= FEW else None
+            if together is not None:
+                found.append((members, together))
+        return found
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_work": None, "_problems": None, "memory": ClientStates()}
-
-
-def _passes(
-    epoch: LocalEpoch, task: Task, stream: Stream, x: Array, control: Array | None
-) -> Array:
-    return epoch(x, task.step, task.round, stream, control)
-
-
-def changes(task: Task, model: Array) -> Packed:
-    """x̂_m - x in the form in which the server asks for it."""
-    transport = transport_of(task.more["transport"])
-    return {} if transport is None else transport.pack(model - task.x, task.round)
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
 
 def seen(
@@ -172,48 +171,6 @@ def seen(
         name: told(part) if isinstance(part, np.ndarray) else float(told(np.array(part)))
         for name, part in found.items()
     }
-
-
-class _Work:
-    """The clients' epochs, made when they are first needed, and groups of small clients."""
-
-    def __init__(self, host: ClientHost) -> None:
-        self.host = host
-        self.places = {c: k for k, c in enumerate(host.clients)}
-        self.epochs: dict[int, LocalEpoch] = {}
-        self.groups: list[tuple[list[int], GroupEpoch]] = []
-        for members in _neighbours([c for c in host.clients if self._problem(c).n < SMALL]):
-            places = [self.places[c] for c in members]
-            group = ClientGroup(
-                [host.problems[k] for k in places],
-                host.positions[places[0]],
-                [host.factors[k] for k in places],
-            )
-            together = host.local.bind_group(group) if len(members) >= FEW else None
-            if together is not None:
-                self.groups.append((members, together))
-
-    def epoch(self, client: int) -> LocalEpoch:
-        if client not in self.epochs:
-            k = self.places[client]
-            position, factor = self.host.positions[k], self.host.factors[k]
-            problem, noise = self.host.problems[k], self.host.noise.of(str(client))
-            self.epochs[client] = self.host.local.bind_noisy(problem, position, factor, noise)
-        return self.epochs[client]
-
-    def _problem(self, client: int) -> FiniteSum:
-        return self.host.problems[self.places[client]]
-
-
-def _neighbours(clients: Sequence[int]) -> list[list[int]]:
-    """The runs of consecutive numbers."""
-    runs: list[list[int]] = []
-    for c in clients:
-        if runs and runs[-1][-1] == c - 1:
-            runs[-1].append(c)
-        else:
-            runs.append([c])
-    return runs
 
 
 ARRAYS = ("gradient", "rising")

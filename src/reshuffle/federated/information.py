@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from reshuffle.engines import Record
 from reshuffle.errors import InputError, shown
 from reshuffle.federated.curvature import Answer, Curved
 from reshuffle.federated.federation import Federation
@@ -16,6 +14,7 @@ from reshuffle.federated.newton import FedNewton
 from reshuffle.federated.newton_server import NewtonServer, Search
 from reshuffle.federated.outcome import FederatedResult, Learned
 from reshuffle.federated.plan import Plan
+from reshuffle.federated.replies import Said
 from reshuffle.federated.server import Server
 from reshuffle.inference import Inference
 from reshuffle.inference.sandwich import inverse
@@ -42,19 +41,11 @@ class InformationServer(NewtonServer):
         more = {"hessian": np.zeros((width, width)), "value": np.zeros(1), "gradient": x0}
         return self._state(x0, x0, every, Search()) | more
 
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         found = Answer.of(total / self.n, self.shape, len(state["hessian"]))
-        done = np.array(Search(*state["search"].tolist())._replace(done=1.0))
-        value = np.array([found.values[0]])
-        told = {
-            "hessian": found.hessian,
-            "value": value,
-            "gradient": found.gradient,
-            "search": done,
-        }
-        return state | told
+        done = np.array(Search.of(state)._replace(done=1.0))
+        told = {"hessian": found.hessian, "gradient": found.gradient, "search": done}
+        return state | told | {"value": found.values[:1]}
 
 
 @dataclass(frozen=True, kw_only=True)

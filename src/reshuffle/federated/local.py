@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,12 +35,32 @@ from reshuffle.solvers.sampling import permuted, resampled, smoothness_of
 from reshuffle.solvers.slope_table import slope_table_of
 from reshuffle.validation import check_vector
 
+if TYPE_CHECKING:
+    from reshuffle.federated.scales import Metric
+
 Work = TypeVar("Work", bound="Local")
 BLIND = 0.01
 """Passes count as cancelling each other if they move x by less than this share of a step along the slope; on a quadratic they move it by a step or more."""
 
-LocalEpoch = Callable[[Array, float, int, Stream, Array | None], Array]
-"""(x, γ, round, random numbers of the round, control variate) -> the client's model."""
+
+class Turn(NamedTuple):
+    """A client's turn in a round."""
+
+    x: Array
+    step: float
+    """γ."""
+    number: int
+    """The number of the round."""
+    stream: Stream
+    """The random numbers of the round."""
+    control: Array | None = None
+    """The control variate, for methods that have one."""
+    noise: RepeatedNoise | None = None
+    """The client's own noise, for work that adds noise."""
+
+
+LocalEpoch = Callable[[Turn], Array]
+"""Makes a client's model, or the models of a group of clients, in order."""
 
 
 KINDS: dict[str, type[Any]] = {}
@@ -58,18 +78,8 @@ MAYBE = {"": None, "yes": True, "no": False}
 
 
 def travels(kind: type[Work]) -> type[Work]:
-    """Register a kind of local work, a dataclass of plain settings, for sites."""
+    """Register a kind of local work for sites: a dataclass of plain settings, of which ``inner`` may be another local work."""
     KINDS[kind.__name__] = kind
-    return kind
-
-
-AROUND: dict[str, type[Any]] = {}
-"""The kinds of local work that change the reply of another one, by name."""
-
-
-def travels_around(kind: type[Work]) -> type[Work]:
-    """Register a dataclass of numbers whose first field, ``inner``, is another local work."""
-    AROUND[kind.__name__] = kind
     return kind
 
 
@@ -88,15 +98,11 @@ class Load(NamedTuple):
 
 
 class ClientGroup(NamedTuple):
-    """Clients with consecutive numbers, and where their random numbers begin."""
+    """Clients with consecutive numbers, and where the random numbers of each begin."""
 
     problems: Sequence[FiniteSum]
-    position: int
+    positions: Sequence[int]
     factors: Sequence[float]
-
-
-GroupEpoch = Callable[[Array, float, Stream], Array]
-"""(x, γ, random numbers of the round) -> the models of a group, in order."""
 
 
 class Local(ABC):
@@ -112,19 +118,13 @@ class Local(ABC):
     def __init__(self, solver: Any) -> None:
         self.solver, self.seed = solver, solver.seed
 
-    def bind_noisy(
-        self, client: FiniteSum, position: int, factor: float, noise: RepeatedNoise
-    ) -> LocalEpoch:
-        """``bind`` for work that adds noise, with the client's own noise; most work adds none."""
-        return self.bind(client, position, factor)
-
     def rehearse(self, client: FiniteSum) -> None:
         """Try a user's own work on the first sample, so that it is compiled before the first round."""
         if type(self).work is not Local.work:
             zero = np.zeros(client.shape)
-            self.bind(client.first(), 0, 1.0)(zero, 1.0, 0, Stream(self.seed, 0), zero)
+            self.bind(client.first(), 0, 1.0)(Turn(zero, 1.0, 0, Stream(self.seed, 0), zero))
 
-    def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
+    def bind_group(self, group: ClientGroup) -> LocalEpoch | None:
         """The work of many small clients in one call, with the same result to the last bit; None if there is no such call."""
         return None
 
@@ -179,6 +179,11 @@ class Local(ABC):
         """The x that a message is about: the message itself, unless the work says otherwise."""
         return message
 
+    @property
+    def metric(self) -> Metric | None:
+        """The metric in which the server works, if it is not that of x."""
+        return None
+
     def told(self, numbers: Array) -> Array:
         """Hook: transforms the numbers about f_m at x that a client sends. The default is the identity."""
         return numbers
@@ -195,12 +200,11 @@ class Local(ABC):
         """The work of one client; its random numbers begin at ``position``."""
         name = f"{type(self).__name__}: work"
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            rng, sent = stream.at(position), None if control is None else control.copy()
-            model = self.work(client, x.copy(), factor * step, number, rng, sent)
-            return check_vector(name, model, x.shape).astype(np.float64, copy=False)
+        def epoch(turn: Turn) -> Array:
+            rng, sent = turn.stream.at(position), turn.control
+            sent = None if sent is None else sent.copy()
+            model = self.work(client, turn.x.copy(), factor * turn.step, turn.number, rng, sent)
+            return check_vector(name, model, turn.x.shape).astype(np.float64, copy=False)
 
         return epoch
 
@@ -227,17 +231,15 @@ class Shuffled(Local):
         average = factor * sampling.average
         problem, weights, batch = sampling.problem, sampling.weights, sampling.batch
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            model = x.copy()
-            visits = sampling.visits(stream.at(position), number)
-            problem.sweep(model, visits, step, weights=weights, batch=batch, average=average)
+        def epoch(turn: Turn) -> Array:
+            model = turn.x.copy()
+            visits = sampling.visits(turn.stream.at(position), turn.number)
+            problem.sweep(model, visits, turn.step, weights=weights, batch=batch, average=average)
             return model
 
         return epoch
 
-    def bind_group(self, group: ClientGroup) -> GroupEpoch | None:
+    def bind_group(self, group: ClientGroup) -> LocalEpoch | None:
         plain = type(self.order) is Reshuffle and not self.importance
         fits = [p.datafit for p in group.problems if p.datafit is not None]
         if not plain or any(fit.on_disk for fit in fits) or len(fits) < len(group.problems):
@@ -248,9 +250,11 @@ class Shuffled(Local):
         averages = np.array(group.factors) * (steps / sizes)
         together = Datafit.join(fits)
 
-        def epoch(x: Array, step: float, stream: Stream) -> Array:
-            uniforms = stream.at(group.position).random(together.n)
-            return together.sweep_clients(x, bounds, uniforms, step, ridge, self.batch, averages)
+        def epoch(turn: Turn) -> Array:
+            uniforms = turn.stream.at(group.positions[0]).random(together.n)
+            return together.sweep_clients(
+                turn.x, bounds, uniforms, turn.step, ridge, self.batch, averages
+            )
 
         return epoch
 
@@ -276,13 +280,10 @@ class Sampled(Local):
         return Load(self.steps * self.batch, self.steps, smoothness_of(client))
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            model = x.copy()
-            rng = stream.at(position)
+        def epoch(turn: Turn) -> Array:
+            model, rng = turn.x.copy(), turn.stream.at(position)
             visits = with_replacement(self.steps * self.batch, client.n, rng)
-            client.sweep(model, visits, step, batch=self.batch, average=factor / self.batch)
+            client.sweep(model, visits, turn.step, batch=self.batch, average=factor / self.batch)
             return model
 
         return epoch
@@ -325,21 +326,19 @@ class Corrected(Local):
 
         fixed = draw(Stream(self.seed, 0).at(position), 0) if is_fixed(self.order) else None
 
-        def epoch(
-            x: Array, step: float, number: int, stream: Stream, control: Array | None
-        ) -> Array:
-            state = slopes.start(x)
-            slope = state.g - control if control is not None else state.g
-            y, length, q = x.copy(), factor * step * pool.size, slope
-            for visits in draw(stream.at(position), number) if fixed is None else fixed:
+        def epoch(turn: Turn) -> Array:
+            x, step, state = turn.x, factor * turn.step, slopes.start(turn.x)
+            slope = state.g if turn.control is None else state.g - turn.control
+            y, length, q = x.copy(), step * pool.size, slope
+            drawn = draw(turn.stream.at(position), turn.number) if fixed is None else fixed
+            for visits in drawn:
                 before = y.copy()
-                slopes.block(state._replace(q=q), y, visits, 0, visits.size, factor * step)
+                slopes.block(state._replace(q=q), y, visits, 0, visits.size, step)
                 moved = (before - y) / length  # This is the mean of the changes of the slopes.
                 y -= length * q
                 q = q + moved
-            least = BLIND * factor * step * np.abs(slope).max()
-            if np.abs(y - x).max() < least:
-                return x - factor * step * slope  # The passes all but cancel each other.
+            if np.abs(y - x).max() < BLIND * factor * turn.step * np.abs(slope).max():
+                return x - step * slope  # The passes all but cancel each other.
             return y
 
         return epoch
@@ -348,11 +347,8 @@ class Corrected(Local):
         order = DEVICE_ORDERS.get(type(self.order))
         if order is None:
             return None
-        owners = [resampled(self.view(problem), self.importance)[0] for problem in group.problems]
-        sizes = np.array(
-            [o.size or p.n for o, p in zip(owners, group.problems, strict=True)], dtype=np.int64
-        )
-        factors = np.array(group.factors)
+        visits = np.array([self.load(problem).visits for problem in group.problems])
+        sizes, factors = visits // self.passes, np.array(group.factors)
         return LocalPasses(order, is_fixed(self.order), 1, sizes, factors, self.passes)
 
     def device_fit(self, client: FiniteSum) -> Datafit | None:
@@ -371,51 +367,58 @@ class Corrected(Local):
 
 def described(local: Local) -> dict[str, Plain]:
     """Local work of this package as a record; a user's own work cannot be sent in this way."""
-    if AROUND.get(type(local).__name__) is type(local):
-        wrapper: Any = local
-        more = {f.name: getattr(local, f.name) for f in fields(wrapper) if f.init}
-        inner = described(more.pop("inner"))
-        return (
-            inner | {"around": type(local).__name__} | {f"around_{n}": v for n, v in more.items()}
-        )
-    if KINDS.get(type(local).__name__) is not type(local):
+    name = type(local).__name__
+    if KINDS.get(name) is not type(local):
         raise InputError(
-            f"{type(local).__name__} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"
+            f"{name} is not known to sites: use FedRR, LocalSGD, ExactFedRR or FedNewton"
         )
-    record: dict[str, Plain] = {"work": type(local).__name__}
-    for field in fields(local):  # type: ignore[arg-type]
-        value = getattr(local, field.name)
-        if field.name == "order":
-            name = type(value).__name__
-            if ORDERS.get(name) is not type(value):
-                raise InputError(f"order {value!r} is not known to sites: use {', '.join(ORDERS)}")
-            record[field.name] = name
-        elif field.name == "importance":
-            record[field.name] = next(word for word, meant in MAYBE.items() if meant is value)
-        else:
-            record[field.name] = np.array(value) if isinstance(value, tuple) else value
-    return record
+    settings = {word: getattr(local, word) for word in _settings(type(local))}
+    inner = settings.pop("inner", None)
+    if inner is not None:
+        more = {f"around_{word}": value for word, value in settings.items()}
+        return described(inner) | {"around": name} | more
+    return {"work": name} | {word: _plain(word, value) for word, value in settings.items()}
 
 
 def local_of(record: Record) -> Local:
     """The local work that a record describes."""
-    kind = KINDS.get(str(record.get("work")))
-    if kind is None:
-        raise InputError(f"there is no local work {record.get('work')!r}")
-    settings: dict[str, Any] = {field.name: record[field.name] for field in fields(kind)}
-    if "order" in settings:
-        settings["order"] = ORDERS[settings["order"]]()
-    if "importance" in settings:
-        settings["importance"] = MAYBE[settings["importance"]]
-    if "shape" in settings:
-        settings["shape"] = tuple(int(length) for length in settings["shape"])
-    local: Local = kind(**settings)
-    around = record.get("around")
+    kind, around = _kind(record.get("work"), False), record.get("around")
+    local: Local = kind(**{word: _meant(word, record[word]) for word in _settings(kind)})
     if around is None:
         return local
-    wrapper = AROUND.get(str(around))
-    if wrapper is None:
-        raise InputError(f"there is no local work {around!r}")
-    names = [f.name for f in fields(wrapper) if f.init and f.name != "inner"]
-    wrapped: Local = wrapper(local, **{name: record[f"around_{name}"] for name in names})
+    outer = _kind(around, True)
+    own = {word: record[f"around_{word}"] for word in _settings(outer) if word != "inner"}
+    wrapped: Local = outer(inner=local, **own)
     return wrapped
+
+
+def _kind(name: object, around: bool) -> type[Any]:
+    """The kind of this name, which must be one that changes the reply of an inner one if it is ``around``."""
+    kind = KINDS.get(str(name))
+    if kind is None or ("inner" in _settings(kind)) is not around:
+        raise InputError(f"there is no local work {name!r}")
+    return kind
+
+
+def _settings(kind: type[Any]) -> list[str]:
+    return [setting.name for setting in fields(kind) if setting.init]
+
+
+def _plain(name: str, value: Any) -> Plain:
+    """A setting as it is written in a record."""
+    if name == "order":
+        if ORDERS.get(type(value).__name__) is not type(value):
+            raise InputError(f"order {value!r} is not known to sites: use {', '.join(ORDERS)}")
+        return type(value).__name__
+    if name == "importance":
+        return next(word for word, meant in MAYBE.items() if meant is value)
+    return np.array(value) if isinstance(value, tuple) else value
+
+
+def _meant(name: str, value: Any) -> Any:
+    """The setting that a record has under this name."""
+    if name == "order":
+        return ORDERS[value]()
+    if name == "importance":
+        return MAYBE[value]
+    return tuple(int(length) for length in value) if name == "shape" else value

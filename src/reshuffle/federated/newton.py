@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-from reshuffle.errors import InputError, shown
+from reshuffle.errors import InputError
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.newton_packed import LearningServer
@@ -17,7 +17,6 @@ from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.federated.transport import RandomK, Transport, transport_of
 from reshuffle.penalties import ability
 from reshuffle.solvers.exact.newton_steps import ABILITIES
-from reshuffle.steps import Constant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +58,11 @@ class FedNewton(FederatedSolver):
     transport: Transport | str = "float64"
 
     needs_all: ClassVar[bool] = True
+    steps: ClassVar[bool] = False
     on_lost: ClassVar[str] = "restart"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.step != Constant():
-            raise InputError(f"FedNewton has no step to choose, got step={shown(self.step)}")
         if isinstance(transport_of(self.transport), RandomK):
             raise InputError(
                 f'transport of FedNewton must be "float64", "float32", "bfloat16" or federated.TopK(share), got {self.transport!r}: a Hessian of which '
@@ -110,9 +108,8 @@ class FedNewton(FederatedSolver):
     def server(self, federation: Federation, work: Plan) -> Server:
         how, local = transport_of(self.transport), cast(Curved, work.local)
         rounds = self.downlink == "rounded"
-        if how is not None:
-            return LearningServer(federation, local, rounds, how)
-        return NewtonServer(federation, local, rounds)
+        kind = NewtonServer if how is None else LearningServer
+        return kind(federation, local, rounds, how)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
         return 1.0

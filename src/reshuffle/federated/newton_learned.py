@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 
 from reshuffle.engines import Plain, Task
 from reshuffle.errors import LostState
-from reshuffle.federated.client_state import ClientStates
-from reshuffle.federated.curvature import LENGTHS, Curved, Question
-from reshuffle.federated.state_files import ClientState, Folder
-from reshuffle.federated.transport import Digits, Transport, digits_of, transport_of
+from reshuffle.federated.client_state import ClientState, ClientStates
+from reshuffle.federated.curvature import HEAD, Curved, active_of
+from reshuffle.federated.transport import Digits, Transport, transport_of
 from reshuffle.objective import Array
 
-HEAD = len(LENGTHS) + 1
-"""The numbers of an answer before its derivatives: values along the last step, and the cost of damping."""
 VALUES, SLOPES, WHOLE = "values", "slope", "whole"
 """The names of the parts of a reply besides the packed Hessian: its first numbers, the change of the gradient, and whether it has all coordinates."""
 LARGEST = 1e38
@@ -34,7 +31,7 @@ def carried(
     local: Curved, known: Array, before: NDArray[np.bool_], now: NDArray[np.bool_]
 ) -> Array:
     """Gradient and triangle of the Hessian for another set of active features, with zeros for what was not known."""
-    size = int(np.prod(local.shape))
+    size = local.size
     old, new = local.coordinates(before), local.coordinates(now)
     if np.array_equal(old, new):
         return known
@@ -52,15 +49,15 @@ def learned(
     local: Curved,
     numbers: Callable[[], Array],
     memory: ClientStates,
-    folder: Folder | None = None,
 ) -> dict[str, Plain]:
-    """The answer of a client: the changes of its derivatives. A client that is asked again gives the same answer again."""
+    """The answer of a client: the changes of its derivatives."""
     key, since = str(task.more["learns"]), int(task.more["since"])
-    state = memory.load(client, key, folder)
-    if state is None or (state.round, state.digest) != (task.round + 1, task.digest):
-        state = _next(task, key, since, local, numbers(), state)
-        memory.save(client, state, folder)
-    skipped, size = local.features, int(np.prod(local.shape))
+
+    def onward(state: ClientState | None) -> ClientState:
+        return _next(task, key, since, local, numbers(), state)
+
+    state = memory.after(task, client, key, onward)
+    skipped, size = local.features, local.size
     head = state.images[-1, skipped : skipped + HEAD]
     change = state.residuals[-1, skipped + HEAD :]
     transport = _transport(task.more["transport"], since == 0)
@@ -76,14 +73,14 @@ def _transport(name: Plain, whole: bool) -> Transport:
     found = transport_of(name)
     if found is None:
         raise LostState("it was asked to learn derivatives that are not compressed")
-    return Digits(digits_of(found)) if whole else found
+    return Digits(found.digits) if whole else found
 
 
 def _next(
     task: Task, key: str, since: int, local: Curved, numbers: Array, state: ClientState | None
 ) -> ClientState:
     """The state after this round: what was known before it, and after it. ``numbers`` is the whole answer."""
-    now, size = Question.of(task.x, local.shape, local.features).active, int(np.prod(local.shape))
+    now, size = active_of(task.x, local.features), local.size
     target = numbers[HEAD:]
     if since == 0:
         known = np.zeros(target.size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,16 +10,14 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from reshuffle.core import native
-from reshuffle.engines import Plain, Record, Reply
+from reshuffle.engines import Reply, Task
 from reshuffle.errors import InputError
-from reshuffle.federated.client_state_server import Sums
-from reshuffle.federated.curvature import Answer, Curved
-from reshuffle.federated.federation import Federation
-from reshuffle.federated.newton_learned import HEAD, SLOPES, VALUES, WHOLE, carried
+from reshuffle.federated.curvature import HEAD, Answer, triangle
+from reshuffle.federated.newton_learned import SLOPES, VALUES, WHOLE, carried
 from reshuffle.federated.newton_server import NewtonServer, Search
-from reshuffle.federated.packed_server import unpacked
-from reshuffle.federated.replies import Unusable
-from reshuffle.federated.transport import Digits, Transport, digits_of, name_of
+from reshuffle.federated.replies import Letter, Said, Unusable
+from reshuffle.federated.server import unpacked
+from reshuffle.federated.transport import Digits, Transport
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
 
@@ -41,12 +38,6 @@ class LearningServer(NewtonServer):
     sums_only = False
     may_round = True
 
-    def __init__(
-        self, federation: Federation, local: Curved, rounds: bool, transport: Transport
-    ) -> None:
-        super().__init__(federation, local, rounds)
-        self.transport = transport
-
     def start(self, x0: Array) -> State:
         state = super().start(x0)
         return state | {
@@ -63,33 +54,25 @@ class LearningServer(NewtonServer):
 
     def check_state(self, state: State) -> None:
         since, size = int(state["since"][0]), state["learned"].size
-        wanted = self.size + _triangle(self.local.width(state["known"] != 0.0)) if since else 0
+        wanted = self.local.size + triangle(self.local.width(state["known"] != 0.0)) if since else 0
         if size != wanted:
             raise InputError(
                 f"resume: the saved state has learned {size} numbers, where {wanted} are wanted"
             )
 
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape))
-
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
-        return {
+    def letter(self, state: State) -> Letter:
+        more, own = super().letter(state)
+        return more | {
             "learns": state["key"].tobytes().hex(),
             "since": int(state["since"][0]),
             "keeps": int(state["keeps"][0]),
-            "transport": name_of(self.transport),
-        }, {}
+        }, own
 
-    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return (0,)
+    def read(self, task: Task, transport: Transport, reply: Reply) -> Reply:
+        (length,) = self.local.reply_shape(task.x)
+        return answer_of(reply, transport, self.local.size, length - HEAD - self.local.size)
 
-    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums:
-        return LearnedSums(shape, shares, self.size, self.transport)
-
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
         now = state["active"] != 0.0
         before = np.zeros(total.size - HEAD)
         if state["since"][0]:
@@ -98,7 +81,7 @@ class LearningServer(NewtonServer):
         numbers = np.concatenate([total[:HEAD], found])
         _lift(numbers, Answer.of(numbers, self.shape, self.local.width(now)).hessian)
         new = super().add_up(state, numbers, said, step, number)
-        search, ended = Search(*new["search"].tolist()), float(state["ended"][0])
+        search, ended = Search.of(new), float(state["ended"][0])
         if search.done and search.objective < ended - native.ROUNDING * abs(ended):
             # An error in what was learned may be the reason: everything is asked for once more before the run ends.
             return self.start(new["base"]) | {"ended": np.array([search.objective])}
@@ -109,10 +92,6 @@ class LearningServer(NewtonServer):
         }  # fmt: skip
 
 
-def _triangle(width: int) -> int:
-    return width * (width + 1) // 2
-
-
 def _lift(numbers: Array, hessian: Array) -> None:
     """Add 2λ to the diagonal of the Hessian in these numbers if its least eigenvalue -λ is negative."""
     width = len(hessian)
@@ -121,28 +100,20 @@ def _lift(numbers: Array, hessian: Array) -> None:
     except LinAlgError:
         least = float(eigvalsh(hessian, subset_by_index=(0, 0))[0])
         diagonal = np.cumsum(np.arange(1, width + 1)) - 1
-        numbers[numbers.size - _triangle(width) + diagonal] += max(0.0, -2.0 * least)
+        numbers[numbers.size - triangle(width) + diagonal] += max(0.0, -2.0 * least)
 
 
-class LearnedSums(Sums):
-    """Adds up the first numbers of answers and the changes of derivatives."""
-
-    def __init__(
-        self, shape: tuple[int, ...], shares: Array, size: int, transport: Transport
-    ) -> None:
-        super().__init__(shape, shares)
-        self.rest, self.size, self.transport = shape[0] - HEAD - size, size, transport
-
-    def take(self, reply: Reply) -> Reply:
-        more: Any = reply.more
-        head, slopes = more.get(VALUES), more.get(SLOPES)
-        for name, part, kind, length in (
-            (VALUES, head, np.float64, HEAD), (SLOPES, slopes, np.float32, self.size),
-        ):  # fmt: skip
-            if not isinstance(part, np.ndarray) or part.dtype != kind or part.shape != (length,):
-                raise Unusable(f"its part {name!r} must be {np.dtype(kind)} of length {length}")
-        transport = Digits(digits_of(self.transport)) if more.get(WHOLE) == 1 else self.transport
-        change, rest = unpacked(transport, reply, (self.rest,))
-        rest = {name: part for name, part in rest.items() if name not in (VALUES, SLOPES, WHOLE)}
-        model = np.concatenate([head, slopes.astype(np.float64), change])
-        return super().take(replace(reply, model=model, more=rest))
+def answer_of(reply: Reply, transport: Transport, size: int, rest: int) -> Reply:
+    """The reply with its first numbers and the changes of the ``size`` and ``rest`` numbers of its derivatives as the model."""
+    more: Any = reply.more
+    head, slopes = more.get(VALUES), more.get(SLOPES)
+    for name, part, kind, length in (
+        (VALUES, head, np.float64, HEAD), (SLOPES, slopes, np.float32, size),
+    ):  # fmt: skip
+        if not isinstance(part, np.ndarray) or part.dtype != kind or part.shape != (length,):
+            raise Unusable(f"its part {name!r} must be {np.dtype(kind)} of length {length}")
+    whole = Digits(transport.digits) if more.get(WHOLE) == 1 else transport
+    found = unpacked(whole, reply, (rest,))
+    left = {name: part for name, part in found.more.items() if name not in (VALUES, SLOPES, WHOLE)}
+    model = np.concatenate([head, slopes.astype(np.float64), found.model])
+    return replace(found, model=model, more=left)

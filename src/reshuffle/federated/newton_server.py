@@ -8,20 +8,19 @@ The values of f there, and at parts of the step, decide whether it is taken, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reshuffle.core import native
-from reshuffle.engines import Record
 from reshuffle.engines.number_bytes import LEAST, WHOLE, rounded
-from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.curvature import LENGTHS, Answer, Curved, Question
 from reshuffle.federated.downlink import MARGIN, Allowed
 from reshuffle.federated.federation import Federation
+from reshuffle.federated.replies import Said
 from reshuffle.federated.server import Server
+from reshuffle.federated.transport import Transport
 from reshuffle.objective import Array
 from reshuffle.penalties.abilities import as_able
 from reshuffle.solvers.active_features import SLACK, ActiveFeatures
@@ -53,16 +52,30 @@ class Search(NamedTuple):
     done: float = 0.0
     """Whether no step lowers P any further."""
 
+    @classmethod
+    def of(cls, state: State) -> Search:
+        return cls(*state["search"].tolist())
+
 
 class NewtonServer(Server):
-    """Proximal Newton steps. The state: x, the last point that was taken, the active features."""
+    """Proximal Newton steps. The state: x, the last point that was taken, the active features.
+
+    Answers are added up as they come: the server holds one Hessian, whatever the number of clients.
+    """
 
     needs_all = True
     sums_only = True
     may_round = True
+    adds_up = True
 
-    def __init__(self, federation: Federation, local: Curved, rounds: bool = False) -> None:
-        super().__init__(federation.prox, federation.sizes.astype(np.float64))
+    def __init__(
+        self,
+        federation: Federation,
+        local: Curved,
+        rounds: bool = False,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(federation.prox, federation.sizes.astype(np.float64), transport)
         self.rounds = rounds
         self.local, self.n, self.ridge = local, federation.n, federation.ridge
         self.features, self.shape = federation.features, federation.shape
@@ -84,24 +97,24 @@ class NewtonServer(Server):
         return self._state(x, x, all_of, Search())
 
     def message(self, state: State) -> Array:
-        x, base, search = state["x"], state["base"], Search(*state["search"].tolist())
+        x, base, search = state["x"], state["base"], Search.of(state)
         return Question(x, base, search.damping, state["active"] != 0.0).packed()
 
     def rounded(self, state: State, new: State, allowed: Allowed) -> State:
         """The state with damping rounded to few digits; a trial point was already rounded when it was chosen (``_short``)."""
-        search = Search(*new["search"].tolist())
+        search = Search.of(new)
         damping = float(rounded(np.array([search.damping]), DIGITS)[0])
         return new | {"search": np.array(search._replace(damping=damping))}
 
     def stalled(self, state: State) -> str:
-        return "no step lowers P(x) any further" if Search(*state["search"].tolist()).done else ""
+        return "no step lowers P(x) any further" if Search.of(state).done else ""
 
     def rejects(self, state: State, objective: float) -> bool:
-        best = Search(*state["search"].tolist()).objective
+        best = Search.of(state).objective
         return bool(objective > best + native.ROUNDING * abs(best))
 
     def model_decrease(self, state: State) -> float:
-        search = Search(*state["search"].tolist())
+        search = Search.of(state)
         if search.done:
             return 0.0
         return search.decrease if np.isfinite(search.objective) else np.inf
@@ -111,17 +124,8 @@ class NewtonServer(Server):
 
     # --- a round -------------------------------------------------------------------------------
 
-    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums:
-        """Answers are added up as they come: the server holds one Hessian, whatever the number of clients."""
-        return Sums(shape, shares)
-
-    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        raise NotImplementedError("this server adds up answers as they come, and keeps none")
-
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
-        active, search = state["active"] != 0.0, Search(*state["search"].tolist())
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
+        active, search = state["active"] != 0.0, Search.of(state)
         x, base = state["x"], state["base"]
         found = Answer.of(total / self.n, self.shape, self.local.width(active))
         points = [base + t * (x - base) for t in LENGTHS]

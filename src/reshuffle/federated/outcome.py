@@ -79,16 +79,9 @@ def ended(
         told = held.told(found)
         result = replace(result, state=result.state | told)
         result.trace.amend(**held.columns(told))
-    names = [part.name for part in sites.tally.parts]
-    quality = Quality.of(found, names)
-    learned = _learned(sites, first)
-    return FederatedResult.of(result, learned=learned, held_out=quality, tally=sites.tally, tol=tol)
-
-
-def _learned(sites: RemoteFederation, first: int) -> Learned:
-    agreed = sites.agreed
+    agreed, tally = sites.agreed, sites.tally
     record: Any = agreed.record
-    return Learned(
+    learned = Learned(
         sites.loss,
         sites.penalty,
         sites.model.intercept,
@@ -100,3 +93,5 @@ def _learned(sites: RemoteFederation, first: int) -> Learned:
         record.get("mean"),
         record.get("deviation"),
     )
+    quality = Quality.of(found, [part.name for part in tally.parts])
+    return FederatedResult.of(result, learned=learned, held_out=quality, tally=tally, tol=tol)

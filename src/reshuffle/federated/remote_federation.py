@@ -15,8 +15,7 @@ from reshuffle.federated.agreement import Agreement
 from reshuffle.federated.curvature import Curved
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Load, Local, Sampled, described
-from reshuffle.federated.replies import Gatherer, Gathering, Tally
-from reshuffle.federated.site import Model
+from reshuffle.federated.replies import Gatherer, Gathering, Letter, Said, Tally
 from reshuffle.losses import Loss
 from reshuffle.objective import Array
 from reshuffle.penalties import Penalty
@@ -25,6 +24,7 @@ from reshuffle.smoothness import Smoothness
 if TYPE_CHECKING:
     from reshuffle.federated.plan import Plan
     from reshuffle.federated.secure.gathering import SecureSums
+    from reshuffle.federated.sites import Sites
 
 NOTHING = np.empty(0)
 
@@ -48,23 +48,20 @@ class RemoteFederation(Federation):
 
     def __init__(
         self,
-        session: Session,
+        sites: Sites,
         collect: Gathering,
+        tally: Tally,
         agreed: Agreement,
         penalty: Penalty,
-        model: Model,
-        power_rounds: int,
-        tells: bool,
-        tally: Tally,
-        tested: bool = False,
-        secure: SecureSums | None = None,
+        secure: SecureSums | None,
     ) -> None:
-        self.session, self.collect, self.agreed = session, collect, agreed
-        self.model, self.tested, self.tally, self.watch = model, tested, tally, tally
-        self.penalty, self.loss, self.ridge = penalty, model.loss, model.ridge
-        self.power_rounds, self.tells = power_rounds, tells
+        self.collect, self.tally, self.watch, self.agreed = collect, tally, tally, agreed
+        self.penalty, self.model = penalty, sites.model
+        self.loss, self.ridge = self.model.loss, self.model.ridge
+        self.power_rounds, self.tells = sites.power_rounds, sites.objective
+        self.tested = any(site.test is not None for site in sites.sites)
         self.features = int(agreed.record["features"])
-        self.shape = (self.features + model.intercept, *agreed.outputs)
+        self.shape = (self.features + self.model.intercept, *agreed.outputs)
         self.sizes = agreed.sizes
         self.n = int(self.sizes.sum())
         self.secure, self.masked = secure, secure is not None
@@ -108,10 +105,10 @@ class RemoteFederation(Federation):
         found: Any = self._constants
         return [Load(r["visits"], r["steps"], r["smoothness"]) for r in found]
 
-    def say(self, x: Array, wanted: str) -> Mapping[int, Record]:
+    def say(self, x: Array, wanted: str) -> Said:
         return self.ask("value", x, {"wants": wanted})
 
-    def columns(self) -> Mapping[int, Record] | None:
+    def columns(self) -> Said | None:
         # The answers are moments of single sites, which secure sums must not reveal.
         return None if self.masked else self.ask("columns", NOTHING)
 
@@ -124,7 +121,7 @@ class RemoteFederation(Federation):
         return self.value_of(self.ask("value", x, {"wants": "value"}))
 
     def gradient(self, x: Array) -> Array:
-        gradient = self.gradient_of(self.ask("value", x, {"wants": "gradient"}))
+        gradient = self.mean_of(self.say(x, "gradient"), "gradient")
         gradient[: self.features] += self.ridge * x[: self.features]
         return gradient
 
@@ -157,9 +154,9 @@ class RemoteFederation(Federation):
     # --- the run's business --------------------------------------------------------------------
 
     def open(self, engine: Engine, plan: Plan) -> Session:
-        return self.session
+        return self.collect.session
 
-    def letter(self, plan: Plan) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, plan: Plan) -> Letter:
         work = described(plan.local)
         more: dict[str, Plain] = {**self.agreed.record, **work}
         own: dict[int, dict[str, Plain]] = {

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from reshuffle.engines import Failure, Reply, Session, Task, checksum
+from reshuffle.engines import Failure, Plain, Record, Reply, Session, Task, checksum
 from reshuffle.errors import ClientError, InputError, shown
 from reshuffle.objective import Array
 
@@ -20,6 +20,10 @@ Watch = Callable[[Task, Reply | Failure, str], None]
 """A function that is called with every answer, and with the reason if it is refused or missing."""
 Take = Callable[[Reply], Reply]
 """Takes the arrays out of a reply as it comes, so that none is kept; or raises ``Unusable`` without having taken anything."""
+Letter = tuple[dict[str, Plain], dict[int, dict[str, Plain]]]
+"""Numbers and texts that go along with a task: to all clients, and to each."""
+Said = Mapping[int, Record]
+"""The answers of clients to a question."""
 TRAFFIC = ("bytes_down", "bytes_up", "retries", "refused")
 """The columns of a trace that count a round's messages."""
 
@@ -38,6 +42,18 @@ class Policy:
     on_missing: Literal["raise", "average"] = "raise"
     on_lost: Literal["raise", "restart"] = "raise"
 
+    def few(self, clients: int) -> int:
+        """The number of clients of a round, but for the last of a turn, in which each of the ``clients`` comes once."""
+        return max(1, round(self.participation * clients))
+
+    def turns(self, clients: int) -> int:
+        """The number of rounds of a turn."""
+        return -(-clients // self.few(clients))
+
+    def fewest(self, clients: int) -> int:
+        """The number of clients of the last round of a turn."""
+        return clients % self.few(clients) or self.few(clients)
+
 
 @dataclass(eq=False)
 class Found:
@@ -51,8 +67,10 @@ class Found:
     """The clients whose local work overflowed."""
     lost: bool = False
     """Whether a client has lost its state, so that all clients must begin anew."""
-    checks: dict[int, int | None] = field(default_factory=dict)
-    """The checksums of the replies that came."""
+
+    @property
+    def said(self) -> Said:
+        return {c: reply.more for c, reply in self.replies.items()}
 
     def told(self, called: Callable[[int], str], clients: Sequence[int] | None = None) -> str:
         """The missing clients, and the reasons."""
@@ -66,22 +84,17 @@ class Gatherer(Protocol):
     def __call__(self, task: Task, take: Take | None = None) -> Found: ...
 
 
+@dataclass(eq=False)
 class Gathering:
     """Asks clients until all have answered, as often as the policy allows."""
 
-    def __init__(
-        self,
-        session: Session,
-        engine: str,
-        policy: Policy,
-        average: bool,
-        called: Callable[[int], str] = "client {}".format,
-        watch: Watch | None = None,
-        reply_shape: Callable[[Array], tuple[int, ...]] = np.shape,
-    ) -> None:
-        self.session, self.engine, self.policy, self.average = session, engine, policy, average
-        self.reply_shape = reply_shape
-        self.called, self.watch = called, watch or (lambda task, answer, reason: None)
+    session: Session
+    engine: str
+    policy: Policy
+    average: bool
+    called: Callable[[int], str] = "client {}".format
+    watch: Watch | None = None
+    reply_shape: Callable[[Array], tuple[int, ...]] = np.shape
 
     def __call__(self, task: Task, take: Take | None = None) -> Found:
         """The replies to a task; if ``take`` is given, each as ``take`` leaves it."""
@@ -99,27 +112,26 @@ class Gathering:
         return found
 
     def _attempt(self, task: Task, wanted: set[int], found: Found, take: Take | None) -> None:
-        overflowed = []
+        overflowed, shape = [], self.reply_shape(task.x) if task.kind == "train" else (0,)
         for answer in self._ask(task.part(sorted(wanted)), take is not None):
             known = isinstance(answer.client, int) and answer.client in wanted
             if isinstance(answer, Failure):
                 if not known:
                     continue
                 found.reasons[answer.client] = answer.reason
-                self.watch(task, answer, answer.reason)
+                self._show(task, answer, answer.reason)
                 overflowed += [answer.client] if answer.diverged else []
                 found.lost |= answer.lost and self.policy.on_lost == "restart"
                 continue
-            reason, taken = refusal(answer, task, wanted, found, self._shape(task)), answer
+            reason, taken = refusal(answer, task, wanted, found, shape), answer
             if not reason and take is not None:
                 try:
                     taken = take(answer)
                 except Unusable as error:
                     reason = str(error)
-            self.watch(task, answer, reason)
+            self._show(task, answer, reason)
             if not reason:
                 found.traffic[1] += answer.nbytes
-                found.checks[answer.client] = answer.check
                 found.replies[answer.client] = taken
                 del answer  # This happens before the next reply comes.
                 continue
@@ -132,8 +144,9 @@ class Gathering:
             first = overflowed[0]
             found.diverged = f"{self.called(first)}: {found.reasons[first]}{others}"
 
-    def _shape(self, task: Task) -> tuple[int, ...]:
-        return self.reply_shape(task.x) if task.kind == "train" else (0,)
+    def _show(self, task: Task, answer: Reply | Failure, reason: str) -> None:
+        if self.watch is not None:
+            self.watch(task, answer, reason)
 
     def _ask(self, task: Task, one_by_one: bool) -> Iterator[Reply | Failure]:
         """The answers that the engine brings back; anything else is refused."""
@@ -165,18 +178,17 @@ def refusal(
     reply: Reply, task: Task, wanted: set[int], found: Found, shape: tuple[int, ...]
 ) -> str:
     """The reason why a reply does not answer the task; empty if it does."""
-    if (reply.digest, reply.round, reply.run) != (task.digest, task.round, task.run):
-        named = {"run": "run", "round": "round", "digest": "digest of the model"}
-        name = next(n for n in named if getattr(reply, n) != getattr(task, n))
+    for name, word in (("run", "run"), ("round", "round"), ("digest", "digest of the model")):
         said, asked = getattr(reply, name), getattr(task, name)
-        return f"its reply belongs to another {named[name]}: {shown(said)}, not {shown(asked)}"
+        if said != asked:
+            return f"its reply belongs to another {word}: {shown(said)}, not {shown(asked)}"
     if not isinstance(reply.client, int) or reply.client not in wanted:
         return f"it says that it is from client {shown(reply.client)}, which was not asked"
     wrong = _no_model(reply, shape)
     if wrong:
         return wrong
     if reply.client in found.replies:
-        if found.checks[reply.client] != reply.check:
+        if found.replies[reply.client].check != reply.check:
             raise ClientError(
                 f"round {task.round}: client {reply.client} answered twice, with different models",
                 [reply.client],

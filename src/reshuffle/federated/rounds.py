@@ -12,23 +12,22 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reshuffle.cached import cached_property
-from reshuffle.engines import Engine, Record, Task, digest
+from reshuffle.engines import Task, check_engine, digest
 from reshuffle.engines.number_bytes import WHOLE, width_of
 from reshuffle.errors import ClientError, InputError
+from reshuffle.federated.aboard import is_on_device
 from reshuffle.federated.certificate import FederatedGap, RoundedMapping, certificate_for
 from reshuffle.federated.client_state_server import Sums
 from reshuffle.federated.delayed import Reported, RoundEpoch
-from reshuffle.federated.downlink import Downlink
-from reshuffle.federated.federation import Federation
+from reshuffle.federated.federation import NONE, Federation, Totals
 from reshuffle.federated.held_out import HeldOutMetrics
-from reshuffle.federated.mean_rounds import RoundOnDevice, round_on_device
 from reshuffle.federated.plan import Plan
-from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Policy
+from reshuffle.federated.replies import TRAFFIC, Found, Gathering, Said
 from reshuffle.federated.server import Server
 from reshuffle.objective import Array
 from reshuffle.orders import shuffled
@@ -37,6 +36,9 @@ from reshuffle.randomness import generator
 from reshuffle.solvers.method import Check, Epoch, Method, State
 from reshuffle.solvers.sampling import inverse
 from reshuffle.steps import Schedule
+
+if TYPE_CHECKING:
+    from reshuffle.federated.solvers import FederatedSolver
 
 logger = logging.getLogger("reshuffle")
 
@@ -50,31 +52,27 @@ class Rounds(Method):
     def __init__(
         self,
         federation: Federation,
+        solver: FederatedSolver,
         work: Plan,
         server: Server,
         schedule: Schedule,
-        engine: Engine,
-        policy: Policy,
-        *,
-        seed: int,
-        tol: float = 0.0,
-        evaluate: int | None = None,
-        account: Account | None = None,
-        downlink: Downlink = "float64",
+        account: Account | None,
     ) -> None:
         super().__init__(federation)
-        self.plan, self.server, self.schedule = work, server, schedule
-        self.engine, self.policy, self.seed = engine, policy, seed
-        self.tol, certify = tol, tol > 0.0
-        self.rounds_x = downlink == "rounded"
+        self.plan, self.server, self.schedule, self.account = work, server, schedule, account
+        self.metric = work.local.metric
+        self.policy, self.seed, self.tol = solver.policy, solver.seed, solver.tol
+        engine, self.rounds_x = check_engine(solver.engine), solver.downlink == "rounded"
+        named = type(engine).__name__
         if self.rounds_x and not vars(type(server)).get("may_round"):
             raise InputError(
                 f'downlink must be "float64" with {type(server).__name__}, which does not say that its x may be rounded (may_round)'
             )
+        evaluate = solver.evaluate
         self.held_out = None if evaluate is None else HeldOutMetrics(federation, evaluate)
-        self.safe_step, self.instead = inverse(work.smoothness), ""
-        if account is not None:  # L_max and P(x) would be computed from the data without noise.
-            self.account, self.safe_step = account, np.inf
+        # With noise L_max and P(x) must not be computed from the data.
+        self.safe_step = inverse(work.smoothness) if account is None else np.inf
+        self.instead = ""
         self.run = uuid.uuid4().hex
         self.header |= {"clients": str(federation.count), "samples": str(federation.n)}
         clock = time.perf_counter()
@@ -83,21 +81,18 @@ class Rounds(Method):
         self.letter = federation.letter(work)
         self.evaluates = not federation.remote and account is None
         self.measure = certificate_for(federation)
-        self.certificate, self.certifies = self.measure.name, certify
+        self.certificate, self.certifies = self.measure.name, self.tol > 0.0
         told = "value" if federation.tells and account is None else ""
-        wanted = f"{told} {self.measure.wants if certify else ''}".split()
-        self.wants = " ".join(dict.fromkeys(wanted))
+        more = self.measure.wants if self.certifies else ""
+        self.wants = " ".join(dict.fromkeys(f"{told} {more}".split()))
         if not self.evaluates and self.wants:
             self.letter[0]["wants"] = self.wants
-        self.round_on_device = round_on_device(
-            self.session, server, policy, type(engine).__name__, downlink
-        )
-        average = policy.on_missing == "average" and not server.needs_all
+        self.on_device = is_on_device(self.session, server, self.policy, named, self.rounds_x)
         plain = Gathering(
             self.session,
-            type(engine).__name__,
-            policy,
-            average,
+            named,
+            self.policy,
+            self.policy.on_missing == "average" and not server.needs_all,
             federation.called,
             federation.watch,
             lambda message: server.reply_shape(work.local.reply_shape(message)),
@@ -108,18 +103,32 @@ class Rounds(Method):
                 'LocalSGD, ExactFedRR(state="clients") or FedNewton'
             )
         self.gathering = federation.gatherer(plain)
-        if federation.masked and self._fewest < 2:
+        if federation.masked and self.policy.fewest(federation.count) < 2:
             raise InputError(
-                f"participation={policy.participation:g} leaves a round with one of {federation.count} sites, and the sum of one is its own "
+                f"participation={self.policy.participation:g} leaves a round with one of {federation.count} sites, and the sum of one is its own "
                 "value: secure sums need at least two in every round"
             )
 
     def start(self, x0: Array) -> State:
         held = {} if self.held_out is None else self.held_out.start()
-        return self.server.start(x0) | {"traffic": np.zeros(len(TRAFFIC))} | held
+        new = self.server.start(x0 if self.metric is None else self.metric.inner(x0))
+        return self._outside(new) | {"x": x0, "traffic": np.zeros(len(TRAFFIC))} | held
 
     def check_state(self, state: State) -> None:
-        self.server.check_state(state)
+        self.server.check_state(self._inside(state))
+
+    def _inside(self, state: State) -> State:
+        """The state as the server has it: in another metric x is called ``inner`` outside."""
+        if self.metric is None:
+            return state
+        return {name: part for name, part in state.items() if name != "inner"} | {
+            "x": state["inner"]
+        }
+
+    def _outside(self, state: State) -> State:
+        if self.metric is None:
+            return state
+        return state | {"x": self.metric.outer(state["x"]), "inner": state["x"]}
 
     def columns(self, state: State) -> dict[str, float]:
         held = {} if self.held_out is None else self.held_out.columns(state)
@@ -129,36 +138,39 @@ class Rounds(Method):
 
     def advance(self, state: State, epoch: int, step: float) -> Epoch:
         """Configure the round, ask the clients, combine their replies; the prox of R is the server's last step."""
-        given, step = step, self.server.shortened(state, step)
-        task = self._configure(state, epoch, step)
-        if self.round_on_device is not None:
-            return self._aboard(state, task, self.round_on_device)
+        inside = self._inside(state)
+        given, step = step, self.server.shortened(inside, step)
+        task = self._configure(inside, epoch, step)
+        if self.on_device:
+            return self._aboard(inside, task)
         found, sums = self._ask(task)
         state = state | {"traffic": state["traffic"] + found.traffic}
         if found.lost:
             told = found.told(self.problem.called)
             logger.warning("round %d: %s; all clients begin anew from x", epoch, told)
-            return self.advance(state | self.server.restarted(state), epoch, given)
+            anew = self._outside(self.server.restarted(inside))
+            return self.advance(state | anew, epoch, given)
         if found.diverged:
             self.blame = found.diverged
             return Epoch(state | {"x": np.full_like(state["x"], np.nan)}, 0, 0)
         reported, answered = self._reported(state, found, sums), sorted(found.replies)
-        new = self._combine(state, found, sums, step, epoch)
-        if self.rounds_x and np.isfinite(new["x"]).all():
-            new = self.server.rounded(state, new, self._allowed)
-        new = new | {"traffic": state["traffic"]}
+        inner = self._combine(inside, found, sums, step, epoch)
+        if self.rounds_x and np.isfinite(inner["x"]).all():
+            inner = self.server.rounded(inside, inner, self._allowed)
+        new = self._outside(inner) | {"traffic": state["traffic"]}
         if self.held_out is not None:
             new |= self.held_out.after(epoch + 1, state | new)
-        gradients, stalled = self._gradients(answered, epoch), self.server.stalled(new)
+        gradients, stalled = self._gradients(answered, epoch), self.server.stalled(inner)
         return RoundEpoch(new, gradients, 1, step, stalled, reported=reported)
 
-    def _aboard(self, state: State, task: Task, round_on_device: RoundOnDevice) -> Epoch:
+    def _aboard(self, state: State, task: Task) -> Epoch:
         """A round on a device; its traffic is that of the messages it stands for."""
         clients, sent = list(task.clients), np.array([*self.server.traffic(state, task), 0, 0])
-        new = round_on_device(state, task) | {"traffic": state["traffic"] + sent}
+        inner = self.server.aboard(state, self.session, task)
+        new = self._outside(inner) | {"traffic": state["traffic"] + sent}
         if not np.isfinite(new["x"]).all():
             self.blame = "the mean of the clients' models is not finite after the local work"
-        gradients, stalled = self._gradients(clients, task.round), self.server.stalled(new)
+        gradients, stalled = self._gradients(clients, task.round), self.server.stalled(inner)
         return RoundEpoch(new, gradients, 1, task.step, stalled)
 
     def _configure(self, state: State, epoch: int, step: float) -> Task:
@@ -175,22 +187,25 @@ class Rounds(Method):
         )  # fmt: skip
 
     def _allowed(self, x: Array) -> bool:
+        """Whether ψ is finite at an x of the server."""
+        x = x if self.metric is None else self.metric.outer(x)
         return bool(np.isfinite(self.problem.penalty.value(x[: self.problem.features])))
 
     def _ask(self, task: Task) -> tuple[Found, Sums | None]:
         """The replies, which are added up as they come if the server needs only sums."""
+        read = self.server.takes(task)
+        if not self.server.adds_up:
+            return self.gathering(task, read), None
         shape = self.plan.local.reply_shape(task.x)
-        sums = self.server.sums(shape, self.problem.sizes / self.problem.n)
-        take = self.server.takes(task) if sums is None else sums.take
-        return self.gathering(task, take), sums
+        sums = Sums(shape, self.problem.sizes / self.problem.n, read)
+        return self.gathering(task, sums.take), sums
 
     def _combine(
         self, state: State, found: Found, sums: Sums | None, step: float, epoch: int
     ) -> State:
         """The server's step: x⁺ = prox_{γ(S/M)R}( mean_m x̂_m ), or its own combination of the models."""
         if sums is not None:
-            said = {c: reply.more for c, reply in found.replies.items()}
-            return self.server.add_up(state, sums.model.value(), said, step, epoch)
+            return self.server.add_up(state, sums.model.value(), found.said, step, epoch)
         models = {c: found.replies[c].model for c in sorted(found.replies)}
         found.replies.clear()  # A server that takes them out of ``models`` can then free them.
         return self.server.step(state, models, step)
@@ -209,7 +224,7 @@ class Rounds(Method):
         return check._replace(value=self._trusted(state, check.value, objective))
 
     def doubts(self, state: State) -> str:
-        return self.server.doubts(state) or self.instead
+        return self.server.doubts(self._inside(state)) or self.instead
 
     # --- what the clients say of x, where the driver cannot know ---------------------------------
 
@@ -231,13 +246,12 @@ class Rounds(Method):
         """P(x) and the certificate, if all clients took part."""
         if self.evaluates or self.account or len(found.replies) < self.problem.count:
             return None
-        totals = {} if sums is None else sums.totals
-        said = {c: reply.more for c, reply in found.replies.items()}
-        return self._report(state, said, {name: total.value() for name, total in totals.items()})
+        totals = (
+            {} if sums is None else {name: total.value() for name, total in sums.totals.items()}
+        )
+        return self._report(state, found.said, totals)
 
-    def _report(
-        self, state: State, said: Mapping[int, Record], totals: Mapping[str, Array] | None = None
-    ) -> Reported:
+    def _report(self, state: State, said: Said, totals: Totals = NONE) -> Reported:
         x, objective, measure = state["x"], np.nan, np.nan
         if self.problem.tells:
             objective = self.problem.objective(x, self.problem.value_of(said))
@@ -253,9 +267,10 @@ class Rounds(Method):
         """
         if not isinstance(self.measure, RoundedMapping):
             return measure
-        if self.server.rejects(state, objective):
+        inside = self._inside(state)
+        if self.server.rejects(inside, objective):
             return np.inf
-        promised = self.server.model_decrease(state)
+        promised = self.server.model_decrease(inside)
         return max(measure, promised / self._unit) if promised > 0.0 else measure
 
     @cached_property
@@ -271,21 +286,12 @@ class Rounds(Method):
 
     # --- clients -------------------------------------------------------------------------------
 
-    @property
-    def _few(self) -> int:
-        return max(1, round(self.policy.participation * self.problem.count))
-
-    @property
-    def _fewest(self) -> int:
-        """The number of clients in the last round of a turn, which may be smaller."""
-        return self.problem.count % self._few or self._few
-
     def _participants(self, number: int) -> list[int]:
         """All clients, or the next few in a random order in which each client comes once."""
-        everyone, few = np.arange(self.problem.count, dtype=np.uint32), self._few
-        if few >= everyone.size:
+        count = self.problem.count
+        everyone, few = np.arange(count, dtype=np.uint32), self.policy.few(count)
+        if few >= count:
             return everyone.tolist()
-        turns = -(-everyone.size // few)
-        order = shuffled(everyone, generator(self.seed, number // turns, 1))
-        turn = number % turns
-        return sorted(order[turn * few : (turn + 1) * few].tolist())
+        turn, at = divmod(number, self.policy.turns(count))
+        order = shuffled(everyone, generator(self.seed, turn, 1))
+        return sorted(order[at * few : (at + 1) * few].tolist())

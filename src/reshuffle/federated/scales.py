@@ -18,19 +18,15 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from reshuffle.engines import Plain, Record, Task
+from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
-from reshuffle.federated.client_state_server import Sums
-from reshuffle.federated.downlink import Allowed
 from reshuffle.federated.local import Corrected, Load, LocalEpoch, travels
-from reshuffle.federated.server import Server
 from reshuffle.objective import Array, FiniteSum
 from reshuffle.penalties import Penalty, Zero
 from reshuffle.penalties.abilities import compiled_form, needed_form
 from reshuffle.penalties.forms import Form, Groups
 from reshuffle.problem import Problem, as_problem
 from reshuffle.rows import Rows
-from reshuffle.solvers.method import State
 from reshuffle.validation import read_only
 
 ALIKE = 4.0
@@ -255,88 +251,6 @@ class Rescaled(Corrected):
 
     def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
         return super().bind(self.view(client), position, factor)
-
-
-class Rescaling(Server):
-    """A server that works in u. Its state has x, and ``inner`` for the x of the inner server."""
-
-    may_round = True
-
-    def __init__(self, server: Server, found: Metric) -> None:
-        super().__init__(server.prox, server.totals)
-        self.server, self.metric = server, found
-        self.memory = getattr(server, "memory", 0)
-
-    @property
-    def needs_all(self) -> bool:  # type: ignore[override]
-        return self.server.needs_all
-
-    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return self.server.reply_shape(shape)
-
-    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
-        return self.server.sums(shape, shares)
-
-    def start(self, x0: Array) -> State:
-        u = self.metric.inner(x0)
-        return self.server.start(u) | {"x": x0, "inner": u}
-
-    def restarted(self, state: State) -> State:
-        return self._outer(self.server.restarted(self._inner(state)))
-
-    def message(self, state: State) -> Array:
-        return self.server.message(self._inner(state))
-
-    def controls(self, state: State) -> Array | None:
-        return self.server.controls(self._inner(state))
-
-    def shortened(self, state: State, step: float) -> float:
-        return self.server.shortened(self._inner(state), step)
-
-    def stalled(self, state: State) -> str:
-        return self.server.stalled(self._inner(state))
-
-    def rejects(self, state: State, objective: float) -> bool:
-        return self.server.rejects(self._inner(state), objective)
-
-    def doubts(self, state: State) -> str:
-        return self.server.doubts(self._inner(state))
-
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
-        return self.server.letter(self._inner(state))
-
-    def check_state(self, state: State) -> None:
-        self.server.check_state(self._inner(state))
-
-    def traffic(self, state: State, task: Task) -> tuple[int, int]:
-        return self.server.traffic(self._inner(state), task)
-
-    def around(self, state: State, step: Callable[[State], State]) -> State:
-        """The state after a step of the inner server."""
-        return self._outer(step(self._inner(state)))
-
-    def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
-        return self._outer(self.server.step(self._inner(state), models, step))
-
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
-        return self._outer(self.server.add_up(self._inner(state), total, said, step, number))
-
-    def rounded(self, state: State, new: State, allowed: Allowed) -> State:
-        def allowed_outside(u: Array) -> bool:
-            return allowed(self.metric.outer(u))
-
-        inner = self.server.rounded(self._inner(state), self._inner(new), allowed_outside)
-        return self._outer(inner)
-
-    def _inner(self, state: State) -> State:
-        return {name: part for name, part in state.items() if name != "inner"} | {
-            "x": state["inner"]
-        }
-
-    def _outer(self, state: State) -> State:
-        return state | {"x": self.metric.outer(state["x"]), "inner": state["x"]}
 
 
 def prox_in(found: ScaledPenalty, features: int) -> Callable[[Array, float], Array]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from reshuffle.engines import Plain, Record, Task
+from reshuffle.engines import Reply, Task
+from reshuffle.errors import InputError
 from reshuffle.federated.downlink import Allowed, in_fewer_bytes
 from reshuffle.federated.extrapolation import (
     ResidualMonitor,
@@ -17,21 +19,19 @@ from reshuffle.federated.extrapolation import (
     remembered,
     slots,
 )
+from reshuffle.federated.replies import Letter, Said, Take, Unusable
+from reshuffle.federated.transport import PLACES, VALUES, Transport
 from reshuffle.objective import Array
 from reshuffle.solvers.method import State
-
-if TYPE_CHECKING:
-    from reshuffle.federated.client_state_server import Sums
-    from reshuffle.federated.replies import Take
 
 Prox = Callable[[Array, float], Array]
 
 
-class Server(ABC):
+class Server:
     """Combines the clients' models. A server object is stateless: everything that it remembers between rounds is in the state.
 
-    ``prox`` is that of R (with the ridge, if the clients' steps leave it out), and ``totals`` are
-    τ_m/γ, the lengths of the clients' epochs.
+    ``prox`` is that of R (with the ridge, if the clients' steps leave it out), ``totals`` are τ_m/γ, the lengths of
+    the clients' epochs, and ``transport`` is the form in which replies travel (None for float64).
     """
 
     needs_all: ClassVar[bool] = False
@@ -43,8 +43,14 @@ class Server(ABC):
     may_round: ClassVar[bool] = False
     """Whether the next round may begin at a rounded x; a subclass must set this itself."""
 
-    def __init__(self, prox: Prox, totals: Array) -> None:
-        self.prox, self.totals = prox, totals
+    device: ClassVar[str] = ""
+    """What a session on a device must have for ``aboard``: "mean" or "exact"; empty if no round can be made there."""
+
+    adds_up: ClassVar[bool] = False
+    """Whether replies are added up as they come, and ``add_up`` makes a step of their sum instead of ``step``."""
+
+    def __init__(self, prox: Prox, totals: Array, transport: Transport | None = None) -> None:
+        self.prox, self.totals, self.transport = prox, totals, transport
 
     def start(self, x0: Array) -> State:
         return {"x": x0}
@@ -81,36 +87,38 @@ class Server(ABC):
         """Advice for the user if the model of this state may be far off; empty otherwise."""
         return ""
 
-    def letter(self, state: State) -> tuple[dict[str, Plain], dict[int, dict[str, Plain]]]:
+    def letter(self, state: State) -> Letter:
         """Further numbers and texts for all clients, and for each."""
-        return {}, {}
+        return {} if self.transport is None else {"transport": self.transport.name}, {}
 
     def traffic(self, state: State, task: Task) -> tuple[int, int]:
         """The bytes to and from the clients of the messages that a round on a device stands for."""
         clients = list(task.clients)
         return task.nbytes(clients), len(clients) * task.x.nbytes
 
-    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of the model in a reply, from the one that the local work names."""
-        return shape
-
-    def sums(self, shape: tuple[int, ...], shares: Array) -> Sums | None:
-        """The sums that replies are added to as they come; None for a server that is given the models themselves."""
-        return None
-
-    def takes(self, task: Task) -> Take | None:
-        """How a server without ``sums`` reads replies to a task; None if the replies are models as they come."""
-        return None
-
-    def add_up(
-        self, state: State, total: Array, said: Mapping[int, Record], step: float, number: int
-    ) -> State:
-        """The next state of a server that has ``sums``, from Σ_m of the replies and what came with them."""
+    def aboard(self, state: State, session: Any, task: Task) -> State:
+        """The state after a round that is made on a device."""
         raise NotImplementedError
 
-    @abstractmethod
+    def reply_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the model in a reply, from the one that the local work names."""
+        return shape if self.transport is None else (0,)
+
+    def takes(self, task: Task) -> Take | None:
+        """How replies to a task are read, before they are added up or kept; None if they are models as they come."""
+        return None if self.transport is None else partial(self.read, task, self.transport)
+
+    def read(self, task: Task, transport: Transport, reply: Reply) -> Reply:
+        """The reply with what was packed in it as its model."""
+        return unpacked(transport, reply, task.x.shape)
+
+    def add_up(self, state: State, total: Array, said: Said, step: float, number: int) -> State:
+        """The next state of a server that ``adds_up``, from Σ_m of the replies and what came with them."""
+        raise NotImplementedError
+
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         """The next state, from the models in the order of the clients; a dict of them may be emptied on the way."""
+        raise InputError(f"{type(self).__name__} must have step(state, models, step)")
 
     def check_state(self, state: State) -> None:
         """Refuse a saved state that no run can have; see ``Method.check_state``."""
@@ -138,15 +146,32 @@ class Server(ABC):
         return total
 
 
+def unpacked(transport: Transport, reply: Reply, shape: tuple[int, ...]) -> Reply:
+    """The reply with its packed parts as the model, of this shape."""
+    try:
+        found = transport.unpack(reply.more, shape, reply.round)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    rest = {name: part for name, part in reply.more.items() if name not in (VALUES, PLACES)}
+    return replace(reply, model=found, more=rest)
+
+
 class Averaging(Server):
-    """x⁺ = prox_{γ(S/M)R}( mean_m x̂_m )."""
+    """x⁺ = prox_{γ(S/M)R}( mean_m x̂_m ), where clients may send x̂_m - x packed so that its mean is right."""
 
     sums_only = True
     may_round = True
 
-    def of_mean(self, mean: Array, clients: Sequence[int], step: float) -> State:
-        """The next state, if only the mean is known."""
-        return {"x": self.agreed(mean, clients, step)}
+    @property
+    def device(self) -> str:  # type: ignore[override]
+        return "mean" if type(self).step is Averaging.step else ""
+
+    def aboard(self, state: State, session: Any, task: Task) -> State:
+        return {"x": self.agreed(session.mean(task), task.clients, task.step)}
+
+    def read(self, task: Task, transport: Transport, reply: Reply) -> Reply:
+        found = super().read(task, transport, reply)
+        return replace(found, model=task.x + found.model)
 
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         return {"x": self.consensus(models, step)}
@@ -175,7 +200,35 @@ class ControlVariates(Server):
         return (step * self.totals).reshape(-1, *[1] * state["x"].ndim)
 
 
-class Extrapolated(ControlVariates):
+class Paced(Server):
+    """A server that remembers ``memory`` rounds; an ``adaptive`` one shortens γ if the residual shows that it is too long."""
+
+    def __init__(
+        self,
+        prox: Prox,
+        totals: Array,
+        memory: int,
+        adaptive: bool = False,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(prox, totals, transport)
+        self.memory, self.adaptive = memory, adaptive
+
+    def shortened(self, state: State, step: float) -> float:
+        return step * ResidualMonitor.of(state).factor
+
+    def doubts(self, state: State) -> str:
+        return ResidualMonitor.of(state).doubts
+
+    def paced(
+        self, state: State, residual: float, before: float | None
+    ) -> tuple[ResidualMonitor, str]:
+        """The history with this residual, and the reason why the step should be halved (see ``ResidualMonitor.trouble``)."""
+        pace = ResidualMonitor.of(state).after(residual)
+        return pace, pace.trouble(residual, before) if self.adaptive else ""
+
+
+class Extrapolated(Paced, ControlVariates):
     """Control variates, extrapolated over the last rounds; for a constant γ.
 
     The z_m = x̂_m - τ_m h_m determine a round: x⁺ = prox(mean z), h_m = (x⁺ - z_m)/τ_m. So a round
@@ -189,32 +242,22 @@ class Extrapolated(ControlVariates):
 
     may_round = True
 
-    def __init__(self, prox: Prox, totals: Array, memory: int, adaptive: bool = False) -> None:
-        super().__init__(prox, totals)
-        self.memory, self.adaptive = memory, adaptive
-
     def start(self, x0: Array) -> State:
         return super().start(x0) | self._slots(x0, [], []) | {"pace": np.array(ResidualMonitor())}
 
     def check_state(self, state: State) -> None:
         check_slots(state, self.memory, "image", "residual")
 
-    def shortened(self, state: State, step: float) -> float:
-        return step * ResidualMonitor.of(state["pace"]).factor
-
     def step(self, state: State, models: Mapping[int, Array], step: float) -> State:
         x, h, lengths = state["x"], state["controls"], self.lengths(state, step)
         image, residual = _taken(models, x, h, lengths)
         images = [*remembered(state, "image", self.memory), image]
         residuals = [*remembered(state, "residual", self.memory), residual]
-        norm = _norm(residual)
-        pace = ResidualMonitor.of(state["pace"]).after(norm)
-        if self.adaptive:
-            before = _norm(residuals[0]) if len(residuals) == 2 else None
-            trouble = pace.trouble(norm, before)
-            if trouble:
-                z = x - lengths * h if trouble == "grew" else image
-                return self._begun_anew(state, z, step, pace)
+        before = _norm(residuals[0]) if len(residuals) == 2 else None
+        pace, trouble = self.paced(state, _norm(residual), before)
+        if trouble:
+            z = x - lengths * h if trouble == "grew" else image
+            return self._begun_anew(state, z, step, pace)
         z, kept = extrapolated(images, residuals, self.memory)
         x = self.consensus(dict(enumerate(z)), step)
         memory = self._slots(x, images[kept], residuals[kept]) | {"pace": np.array(pace)}
@@ -236,9 +279,6 @@ class Extrapolated(ControlVariates):
         return slots("image", images, self.memory, shape) | slots(
             "residual", residuals, self.memory, shape
         )
-
-    def doubts(self, state: State) -> str:
-        return ResidualMonitor.of(state["pace"]).doubts
 
 
 def _taken(models: Mapping[int, Array], x: Array, h: Array, lengths: Array) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from reshuffle.federated.audit import Audit
 from reshuffle.federated.client_state import ClientStates
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.held_out import metrics
-from reshuffle.federated.host import ClientHost, Held, seen
+from reshuffle.federated.host import ClientHost, seen
 from reshuffle.federated.local import local_of
 from reshuffle.federated.private_text import told
 from reshuffle.federated.scales import moments
@@ -53,11 +53,15 @@ class SiteHost:
     """Masks all answers, if only sums may leave the site."""
     noise: RepeatedNoise = field(default_factory=RepeatedNoise)
     """The noise of private work: a question that is repeated gets the same answer, however many clients it is asked of."""
-    _memory: ClientStates = field(default_factory=ClientStates, init=False, repr=False)
+    _memory: ClientStates = field(init=False, repr=False)
     _tables: dict[int, Loaded] = field(default_factory=dict, init=False, repr=False)
     _ready: dict[tuple[str, tuple[int, ...]], Any] = field(
         default_factory=dict, init=False, repr=False
     )
+
+    def __post_init__(self) -> None:
+        folders = {c: s.state for c, s in zip(self.clients, self.sites, strict=True)}
+        self._memory = ClientStates(folders)
 
     def sizes(self) -> dict[int, int]:
         """Do nothing, because sites report their data in the handshake."""
@@ -226,12 +230,11 @@ class SiteHost:
             own = [task.own[c] for c in clients]
             self._ready[key] = ClientHost(
                 clients,
-                [*map(Held, problems)],
+                problems,
                 local_of(task.more),
                 [int(o["position"]) for o in own],
                 [float(o["factor"]) for o in own],
                 self._memory,
-                {c: folder for c in clients if (folder := self._site(c).state) is not None},
                 self._told,
                 self.noise,
             )
@@ -239,7 +242,7 @@ class SiteHost:
         return found
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_tables": {}, "_ready": {}, "_memory": ClientStates()}
+        return vars(self) | {"_tables": {}, "_ready": {}}
 
 
 def _steepest(problem: Problem, constants: Smoothness) -> float:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle.engines import Engine, Record, Session, Task, digest, open_session
+from reshuffle.engines import Engine, Record, Task, digest, open_session
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.agreement import Agreement, agree
+from reshuffle.federated.agreement import agree
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
@@ -212,30 +212,15 @@ class Sites:
             mu = strong_convexity(self.penalty)
             below = partial(self._below, collect)
             agreed = agree(said, self.called, self.model, mu, self.standardise, below)
-            gathered = self._federation(session, collect, agreed, self.penalty, tally, sums)
-            if self.choose_penalty is not None:
+            gathered = RemoteFederation(self, collect, tally, agreed, self.penalty, sums)
+            if self.choose_penalty is not None:  # Nothing computed with another penalty is kept.
                 chosen = check_penalty(self.choose_penalty(gathered))
                 logger.info("penalty by what the sites said: %r", chosen)
                 agreed = agreed.with_convexity(strong_convexity(chosen))
-                gathered = self._federation(session, collect, agreed, chosen, tally, sums)
+                gathered = RemoteFederation(self, collect, tally, agreed, chosen, sums)
             yield gathered
         finally:
             session.close()
-
-    def _federation(
-        self,
-        session: Session,
-        collect: Gathering,
-        agreed: Agreement,
-        penalty: Penalty,
-        tally: Tally,
-        sums: SecureSums | None,
-    ) -> RemoteFederation:
-        """The federation with this penalty; nothing that was computed with another penalty is kept."""
-        tested = any(site.test is not None for site in self.sites)
-        return RemoteFederation(
-            session, collect, agreed, penalty, self.model, self.power_rounds, self.objective, tally, tested, sums
-        )  # fmt: skip
 
     def _met(self, collect: Gathering) -> SecureSums | None:
         """The secure sums of a run, after all sites have said that they can take part."""

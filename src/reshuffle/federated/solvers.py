@@ -14,9 +14,8 @@ from reshuffle.federated.downlink import Downlink, check_downlink
 from reshuffle.federated.federation import Federation
 from reshuffle.federated.local import Local, Sampled, Shuffled
 from reshuffle.federated.outcome import FederatedResult, ended
-from reshuffle.federated.packed_server import PackedAveraging
 from reshuffle.federated.plan import Plan, plan
-from reshuffle.federated.private_server import (
+from reshuffle.federated.private_rounds import (
     NoisyAveraging,
     account_of_rounds,
     check_private_rounds,
@@ -33,7 +32,7 @@ from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
 from reshuffle.solvers.run import Run
 from reshuffle.solvers.sampling import bind_step, inverse
 from reshuffle.solvers.solver import LIMITS, BaseSolver
-from reshuffle.steps import Setting, StepGiven, check_step
+from reshuffle.steps import Constant, Setting, StepGiven, check_step
 from reshuffle.validation import check_positive
 
 
@@ -94,6 +93,9 @@ class FederatedSolver(BaseSolver):
             raise InputError(
                 f'on_missing must be "raise" or "average", got {shown(self.on_missing)}'
             )
+        if not self.steps and self.step != Constant():
+            name = type(self).__name__
+            raise InputError(f"{name} has no step to choose, got step={shown(self.step)}")
         if self.needs_all and (self.participation < 1 or self.on_missing == "average"):
             raise InputError(
                 f"{type(self).__name__} needs all clients in every round: participation must be 1 and "
@@ -104,6 +106,8 @@ class FederatedSolver(BaseSolver):
     """The class of its local work, if ``local`` only has to make an instance of it."""
     server_class: ClassVar[type[Server]] = Averaging
     """The class of its server, if ``server`` only has to make an instance of it."""
+    steps: ClassVar[bool] = True
+    """Whether it has a step that a user may choose."""
     needs_all: ClassVar[bool] = False
     """Whether all clients must take part in every round."""
 
@@ -159,14 +163,13 @@ class FederatedSolver(BaseSolver):
             sigma = account.multiplier * account.level.clip
             return NoisyAveraging(federation.prox, work.totals, sigma)
         how = dithered(self)
-        if how is not None and self.server_class is not Averaging:
+        if how is None:
+            return self.server_class(federation.prox, work.totals)
+        if self.server_class is not Averaging:
             raise InputError(
                 f'transport must be "float64" with {self.server_class.__name__}, which is given whole models'
             )
-        if how is not None:
-            return PackedAveraging(federation.prox, work.totals, how)
-        made: Server = self.server_class(federation.prox, work.totals)
-        return made
+        return Averaging(federation.prox, work.totals, how)
 
     def default_step(self, federation: Federation, work: Plan) -> float:
         """The constant step that is used if none is given: 1/L_max of the functions of the clients' steps."""
@@ -200,8 +203,7 @@ class FederatedSolver(BaseSolver):
         return None if level is None else account_of_rounds(self, level, federation)
 
     def bind(self, problem: Federation) -> Rounds:
-        engine = check_engine(self.engine)
-        check_available(engine)
+        check_available(check_engine(self.engine))
         account = self.account(problem)  # This comes before the clients are asked anything.
         work = self.plan(problem)
         steps = float(work.totals.sum()) / problem.count
@@ -213,19 +215,8 @@ class FederatedSolver(BaseSolver):
             self.rounds,
             default=self.default_step(problem, work) if account is None else np.nan,
         )
-        return Rounds(
-            problem,
-            work,
-            self.server(problem, work),
-            bind_step(self.step, setting, problem),
-            engine,
-            self.policy,
-            seed=self.seed,
-            tol=self.tol,
-            evaluate=self.evaluate,
-            account=account,
-            downlink=self.downlink,
-        )
+        schedule = bind_step(self.step, setting, problem)
+        return Rounds(problem, self, work, self.server(problem, work), schedule, account)
 
 
 @dataclass(frozen=True, kw_only=True)

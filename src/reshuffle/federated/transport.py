@@ -9,10 +9,10 @@ what h_m already holds. Fixed points do not change, so the solution is that of t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import ceil
-from typing import Any, ClassVar, Protocol
+from math import ceil, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,52 +27,91 @@ VALUES, PLACES = "packed", "places"
 """The names of a packed residual's parts in a reply."""
 
 
-class Transport(Protocol):
-    """A way to write a residual in fewer bytes."""
+FORMATS: Mapping[str, type[np.generic]] = {"float32": np.float32, "bfloat16": np.uint16}
+"""The formats of shorter numbers, and the types of the arrays that hold them."""
 
+
+class Transport(ABC):
+    """A way to write a residual in fewer bytes, with numbers of the format ``digits``."""
+
+    digits: str
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name in messages, which ``transport_of`` reads."""
+
+    @abstractmethod
     def pack(self, residual: Array, number: int) -> Packed:
         """The residual of the round ``number``, as it travels."""
-        ...
 
+    @abstractmethod
     def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
         """Q(r), from the parts that ``pack`` wrote; raises ``ValueError`` if they are invalid."""
-        ...
 
 
 @dataclass(frozen=True)
-class Digits:
+class Digits(Transport):
     """All coordinates, in float32 (half of the bytes, 24 binary digits) or bfloat16 (a quarter, 8 digits).
 
     With ``dithered`` they are rounded up or down at random, without bias: for numbers that do not vanish and are sent without a
     memory of earlier errors. All clients use the same random numbers in a round.
     """
 
-    kind: str
+    digits: str
     dithered: bool = False
 
-    KINDS: ClassVar[Mapping[str, type[np.generic]]] = {"float32": np.float32, "bfloat16": np.uint16}
+    @property
+    def name(self) -> str:
+        return f"{self.digits} {DITHERED}" if self.dithered else self.digits
 
     def pack(self, residual: Array, number: int) -> Packed:
         values = residual.ravel()
-        return {
-            VALUES: written(
-                dither(values, self.kind, number) if self.dithered else values, self.kind
-            )
-        }
+        if self.dithered:
+            values = dither(values, self.digits, number)
+        return {VALUES: written(values, self.digits)}
 
     def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
-        return read(_part(parts, VALUES, self.KINDS[self.kind], int(np.prod(shape)))).reshape(shape)
+        return read(_part(parts, VALUES, FORMATS[self.digits], prod(shape))).reshape(shape)
 
 
 @dataclass(frozen=True)
-class TopK:
-    """The k = ⌈share·d⌉ coordinates that are largest in size, in float32 or bfloat16 (``digits``), with their places."""
+class SomeCoordinates(Transport):
+    """k = ⌈share·d⌉ of the coordinates; the others count as 0."""
 
     share: float
     digits: str = field(default="float32", kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_share(self)
+        share: object = self.share
+        number = isinstance(share, (int, float, np.number)) and not isinstance(share, bool)
+        kind = type(self).__name__
+        if not (number and 0 < share <= 1):  # type: ignore[operator]
+            raise InputError(f"share of {kind} must lie in (0, 1], got {shown(share)}")
+        if self.digits not in FORMATS:
+            raise InputError(
+                f'digits of {kind} must be "float32" or "bfloat16", got {shown(self.digits)}'
+            )
+
+    @property
+    def name(self) -> str:
+        digits = "" if self.digits == "float32" else f" {self.digits}"
+        return f"{type(self).__name__} {self.share!r}{digits}"
+
+    def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
+        whole = np.zeros(prod(shape))
+        values = read(_part(parts, VALUES, FORMATS[self.digits], ceil(self.share * whole.size)))
+        whole[self.places(parts, whole.size, number)] = values
+        return whole.reshape(shape)
+
+    @abstractmethod
+    def places(self, parts: Mapping[str, object], size: int, number: int) -> NDArray[np.int64]:
+        """The places of the coordinates that were sent, in the order of their values."""
+
+
+@dataclass(frozen=True)
+class TopK(SomeCoordinates):
+    """The k = ⌈share·d⌉ coordinates that are largest in size, in float32 or bfloat16 (``digits``), with their places."""
 
     def pack(self, residual: Array, number: int) -> Packed:
         flat, k = residual.ravel(), ceil(self.share * residual.size)
@@ -82,36 +121,23 @@ class TopK:
             PLACES: places.astype(_places(flat.size)),
         }
 
-    def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
-        size = int(np.prod(shape))
+    def places(self, parts: Mapping[str, object], size: int, number: int) -> NDArray[np.int64]:
         k = ceil(self.share * size)
-        values = read(_part(parts, VALUES, Digits.KINDS[self.digits], k))
         places = _part(parts, PLACES, _places(size), k).astype(np.int64)
         if (k and places[-1] >= size) or np.any(np.diff(places) <= 0):
             raise ValueError("its places are not those of different coordinates, in their order")
-        return _spread(values, places, shape)
+        return places
 
 
 @dataclass(frozen=True)
-class RandomK:
+class RandomK(SomeCoordinates):
     """k = ⌈share·d⌉ coordinates in float32 or bfloat16 (``digits``), drawn anew in each round and the same for all clients: no place is sent."""
 
-    share: float
-    digits: str = field(default="float32", kw_only=True)
-
-    def __post_init__(self) -> None:
-        _check_share(self)
-
     def pack(self, residual: Array, number: int) -> Packed:
-        drawn = self._drawn(residual.size, number)
+        drawn = self.places({}, residual.size, number)
         return {VALUES: written(residual.ravel()[drawn], self.digits)}
 
-    def unpack(self, parts: Mapping[str, object], shape: tuple[int, ...], number: int) -> Array:
-        places = self._drawn(int(np.prod(shape)), number)
-        values = read(_part(parts, VALUES, Digits.KINDS[self.digits], places.size))
-        return _spread(values, places, shape)
-
-    def _drawn(self, size: int, number: int) -> NDArray[np.int64]:
+    def places(self, parts: Mapping[str, object], size: int, number: int) -> NDArray[np.int64]:
         return generator(number, size, DRAWS).permutation(size)[: ceil(self.share * size)]
 
 
@@ -128,13 +154,13 @@ SPARSE: Mapping[str, Callable[..., Transport]] = {"TopK": TopK, "RandomK": Rando
 
 
 def transport_of(given: object) -> Transport | None:
-    """The transport for "float32", "bfloat16", ``TopK(share)``, ``RandomK(share)``, or their ``name_of``; None for None or "float64"."""
-    if isinstance(given, (TopK, RandomK, Digits)):
+    """The transport for "float32", "bfloat16", ``TopK(share)``, ``RandomK(share)``, or the ``name`` of one; None for None or "float64"."""
+    if isinstance(given, Transport):
         return given
     word, _, share = given.partition(" ") if isinstance(given, str) else ("", "", "")
     if given is None or (word == "float64" and not share):
         return None
-    if word in Digits.KINDS and share in ("", DITHERED):
+    if word in FORMATS and share in ("", DITHERED):
         return Digits(word, share == DITHERED)
     if word in SPARSE and share:
         share, _, digits = share.partition(" ")
@@ -143,21 +169,6 @@ def transport_of(given: object) -> Transport | None:
         'transport must be "float64", "float32", "bfloat16", federated.TopK(share) or federated.RandomK(share), '
         f"got {shown(given)}"
     )
-
-
-def name_of(transport: Transport) -> str:
-    """The name of the transport in messages."""
-    kind: Any = transport
-    if isinstance(kind, Digits):
-        return f"{kind.kind} {DITHERED}" if kind.dithered else kind.kind
-    return f"{type(kind).__name__} {kind.share!r}{'' if kind.digits == 'float32' else f' {kind.digits}'}"
-
-
-def digits_of(transport: Transport) -> str:
-    """The format of the numbers that a transport sends."""
-    kind: Any = transport
-    found: str = kind.kind if isinstance(kind, Digits) else kind.digits
-    return found
 
 
 def dithered(solver: object) -> Digits | None:
@@ -172,7 +183,7 @@ def dithered(solver: object) -> Digits | None:
             'than its clip; use noise_at="sites"'
         )
     if isinstance(found, Digits):
-        return Digits(found.kind, dithered=True)
+        return Digits(found.digits, dithered=True)
     raise InputError(
         f'transport of {type(solver).__name__} must be "float64", "float32" or "bfloat16", got {given!r}: the change of a client\'s model does not vanish '
         'at the solution, so that no coordinate of it can be left out; use ExactFedRR(state="clients") or FedNewton'
@@ -224,26 +235,9 @@ def _part(parts: Mapping[str, object], name: str, dtype: type[np.generic], size:
     return found
 
 
-def _spread(values: Array, places: NDArray[np.int64], shape: tuple[int, ...]) -> Array:
-    whole = np.zeros(int(np.prod(shape)))
-    whole[places] = values
-    return whole.reshape(shape)
-
-
 def _number(text: str) -> float:
     """The number that a text holds; NaN, which is no share, if it holds none."""
     try:
         return float(text)
     except ValueError:
         return float("nan")
-
-
-def _check_share(part: TopK | RandomK) -> None:
-    share: object = part.share
-    number = isinstance(share, (int, float, np.number)) and not isinstance(share, bool)
-    if not (number and 0 < share <= 1):  # type: ignore[operator]
-        raise InputError(f"share of {type(part).__name__} must lie in (0, 1], got {shown(share)}")
-    if part.digits not in Digits.KINDS:
-        raise InputError(
-            f'digits of {type(part).__name__} must be "float32" or "bfloat16", got {shown(part.digits)}'
-        )

@@ -1,21 +1,30 @@
-"""The driver's side of differential privacy: its noise, checks of settings, and the privacy account of a run."""
+"""Differential privacy in rounds: local work and a server with noise, checks of settings, and the privacy account of a run."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from reshuffle.errors import InputError
 from reshuffle.federated.federation import Federation
-from reshuffle.federated.local import Local
-from reshuffle.federated.private_work import Clipped, NoisyShuffled
+from reshuffle.federated.local import (
+    ClientGroup,
+    Load,
+    Local,
+    LocalEpoch,
+    Turn,
+    travels,
+)
 from reshuffle.federated.server import Averaging, Prox
-from reshuffle.objective import Array
+from reshuffle.objective import Array, FiniteSum, clipped
 from reshuffle.orders import Order
 from reshuffle.privacy import Account, ClientLevel, Level, SampleLevel
-from reshuffle.privacy.noise import secret_generator
+from reshuffle.privacy.noise import RepeatedNoise, secret_generator
 from reshuffle.privacy.settings import check_private
+from reshuffle.randomness import Stream
+from reshuffle.solvers.private import NoisyPass
 
 DRIVER = "the driver is trusted: it sees the changes of single clients and adds the noise"
 SITES = (
@@ -29,12 +38,88 @@ MASKED = (
 ANSWERS = "every client of a round answers; what sites tell before the first round (sizes, digests, constants) is not covered"
 
 
+@travels
+@dataclass(frozen=True)
+class Clipped(Local):
+    """x + clip_C(x̂_m - x) + N(0, σ²I): the reply of a client whose change of the model is bounded (``ClientLevel``).
+
+    ``sigma`` is a client's share of the noise; 0 where the driver adds it. The change is that of the local work inside.
+    """
+
+    inner: Local
+    clip: float
+    sigma: float
+    seed: int = field(init=False)
+    tells_constants: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", self.inner.seed)
+
+    def load(self, client: FiniteSum) -> Load:
+        return self.inner.load(client)._replace(smoothness=0.0)
+
+    def gradients(self, visits: int, samples: int, number: int) -> int:
+        return self.inner.gradients(visits, samples, number)
+
+    def rehearse(self, client: FiniteSum) -> None:
+        self.inner.rehearse(client)
+
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        passes = self.inner.bind(client, position, factor)
+
+        def epoch(turn: Turn) -> Array:
+            x, model = turn.x, passes(turn)
+            # A change that is not finite counts as none, because a failure would reveal something about the data.
+            found = x + clipped(np.nan_to_num(model - x, nan=0.0), self.clip)
+            if self.sigma > 0.0:
+                found += self.sigma * _secret(turn, model.tobytes()).standard_normal(x.shape)
+            return found
+
+        return epoch
+
+    def bind_group(self, group: ClientGroup) -> LocalEpoch | None:
+        """None: noise depends on the number of the round, which the call of a group is not given."""
+        return None
+
+
+@travels
+@dataclass(frozen=True)
+class NoisyShuffled(Local):
+    """A pass with clipped gradients and noise in each step (FedRR with ``SampleLevel``)."""
+
+    order: Order
+    batch: int
+    seed: int
+    clip: float
+    sigma: float
+    tells_constants: ClassVar[bool] = False
+
+    def load(self, client: FiniteSum) -> Load:
+        return Load(client.n, float(-(-client.n // self.batch)), 0.0)  # L_max must not be revealed.
+
+    def bind(self, client: FiniteSum, position: int, factor: float) -> LocalEpoch:
+        first = Stream(self.seed, 0).at(position)
+        noisy = NoisyPass.of(client, self.order, self.batch, first, self.clip, self.sigma)
+
+        def epoch(turn: Turn) -> Array:
+            model, rng = turn.x.copy(), turn.stream.at(position)
+            noisy(model, rng, turn.number, turn.step, _secret(turn), factor=factor)
+            return model
+
+        return epoch
+
+
+def _secret(turn: Turn, *answer: bytes) -> np.random.Generator:
+    """The client's noise, a function of the question, of the ``answer`` that it is added to, and of a key of the client."""
+    noise = turn.noise or RepeatedNoise()
+    return noise.generator(turn.x.tobytes(), repr((turn.step, turn.number)).encode(), *answer)
+
+
 class NoisyAveraging(Averaging):
     """x⁺ = prox_{γ(S/M)R}( (1/M)(Σ_m x̂_m + N(0, z²C²I)) ), with fresh noise in each round."""
 
-    sums_only: ClassVar[bool] = True
-    """This server uses only the sum of the replies."""
-    may_round: ClassVar[bool] = True
+    sums_only = True
+    may_round = True
 
     def __init__(self, prox: Prox, totals: Array, sigma: float) -> None:
         super().__init__(prox, totals)
@@ -42,13 +127,6 @@ class NoisyAveraging(Averaging):
 
     def combined(self, total: Array) -> Array:
         return total + self.sigma * secret_generator().standard_normal(total.shape)
-
-
-def turns_of(clients: int, participation: float) -> tuple[int, int]:
-    """The number of rounds in which each client has one turn, and the smallest number of clients of a round."""
-    few = max(1, round(participation * clients))
-    turns = -(-clients // few)
-    return turns, clients - (turns - 1) * few
 
 
 def check_private_rounds(solver: Any, *levels: type[Level]) -> None:
@@ -98,7 +176,7 @@ def account_of_rounds(solver: Any, level: Level, federation: Federation) -> Acco
     check_sites(federation)
     clients = level.unit == "client"
     level.check_units(federation.count if clients else int(federation.n))
-    turns, _ = turns_of(federation.count, solver.participation)
+    turns = solver.policy.turns(federation.count)
     steps = None
     if not clients and hasattr(solver.order, "allocate"):
         steps = -(-int(np.min(federation.sizes)) // solver.batch_size)
@@ -115,7 +193,7 @@ def private_work(solver: Any, level: Level, plain: Local, federation: Federation
     account = account_of_rounds(solver, level, federation)
     sigma = account.multiplier * level.clip
     if isinstance(level, ClientLevel):
-        _, fewest = turns_of(federation.count, solver.participation)
+        fewest = solver.policy.fewest(federation.count)
         share = float(sigma / np.sqrt(fewest)) if level.noise_at == "sites" else 0.0
         return Clipped(plain, float(level.clip), share)
     order: Order = solver.order
