@@ -275,7 +275,7 @@ EXEMPT: dict[str, str] = {
             "federated/secure/keys.LARGEST", "federated/secure/keys.SIGNATURE", "federated/secure/masks.PIECE",
             "federated/secure/ranges.GROWS", "federated/secure/ranges.HIGHEST", "federated/secure/ranges.ROOM",
             "federated/secure/rows.KEY", "federated/secure/rows.SKEW", "federated/secure/rows.TIME",
-            "federated/secure/sealed.TAG", "federated/secure/shares.SIZE",
+            "federated/secure/masks.TAG", "federated/secure/masks.SIZE",
         ),
         "It is a size of messages, keys or ranges of secure sums, which have attackers of their own.",
     ),

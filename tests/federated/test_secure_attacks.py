@@ -23,10 +23,15 @@ from reshuffle.errors import InputError
 from reshuffle.federated.secure import Secure
 from reshuffle.federated.secure.attempt import NoSum
 from reshuffle.federated.secure.fixed_point import FixedPoint
-from reshuffle.federated.secure.masks import add_mask, private_key
-from reshuffle.federated.secure.purposes import MASK, pair_mask_key
+from reshuffle.federated.secure.masks import (
+    MASK,
+    SIZE,
+    add_mask,
+    combine,
+    pair_mask_key,
+    private_key,
+)
 from reshuffle.federated.secure.rows import SKEW, KeyRow
-from reshuffle.federated.secure.shares import SIZE, combine
 from reshuffle.federated.secure.wire import numbers, packed, read_rows, sent
 
 VALUES = np.array(

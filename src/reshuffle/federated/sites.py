@@ -22,8 +22,7 @@ from reshuffle.federated.columns import Cells
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
 from reshuffle.federated.replies import Gathering, Policy, Tally, Watch
-from reshuffle.federated.secure.parties import guard_of, sums_of
-from reshuffle.federated.secure.settings import Secure, check_secure
+from reshuffle.federated.secure.settings import Secure, check_secure, guard_of, sums_of
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_data import Source
 from reshuffle.federated.site_host import SiteHost

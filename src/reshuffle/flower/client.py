@@ -14,7 +14,7 @@ from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError, extra
 from reshuffle.federated import Site
 from reshuffle.federated.private_text import told
-from reshuffle.federated.secure.parties import guard_of
+from reshuffle.federated.secure.settings import guard_of
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.flower.home import PATHS, name_of, site_of
 from reshuffle.flower.noise_key import kept_noise

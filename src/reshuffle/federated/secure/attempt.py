@@ -17,13 +17,23 @@ from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
 from reshuffle.federated.secure.header import SumHeader
 from reshuffle.federated.secure.keys import SIGNATURE
-from reshuffle.federated.secure.masks import add_mask, private_key, public_bytes
+from reshuffle.federated.secure.masks import (
+    MASK,
+    OWN,
+    SIZE,
+    add_mask,
+    combine,
+    derived,
+    pair_mask_key,
+    private_key,
+    public_bytes,
+)
 from reshuffle.federated.secure.parts import Layout, decoded, layout_of, size_of
 from reshuffle.federated.secure.protocol import SEALED
-from reshuffle.federated.secure.purposes import MASK, own_mask_key, pair_mask_key, view_of
-from reshuffle.federated.secure.rows import WIDTH, KeyRow
-from reshuffle.federated.secure.shares import SIZE, combine
+from reshuffle.federated.secure.rows import WIDTH, KeyRow, view_of
 from reshuffle.federated.secure.wire import (
+    INPUT,
+    START,
     numbers,
     packed,
     read_bytes,
@@ -31,7 +41,6 @@ from reshuffle.federated.secure.wire import (
     read_text,
     sent,
 )
-from reshuffle.federated.secure.wording import INPUT, kind_of
 from reshuffle.objective import Array
 
 NOTHING = np.empty(0)
@@ -96,7 +105,7 @@ class Attempt:
         return self._asked(
             Task(
                 self.task.run, self.task.round, 0.0, NOTHING, digest(NOTHING), asked,
-                kind=kind_of(question), more=record,
+                kind=f"{START}{question}", more=record,
             )
         )  # fmt: skip
 
@@ -168,7 +177,7 @@ class Attempt:
         graph = neighbours(tuple(self._rows), self.header.degree, view_of(self.header, self._rows))
         for u in self.survivors:
             seed = given[u][0] if u in given else self._combined(u, graph, given)
-            add_mask(self._total, own_mask_key(seed), -1)
+            add_mask(self._total, derived(seed, OWN), -1)
         for v in set(senders) - set(self.survivors):
             private = private_key(self._combined(v, graph, given), MASK)
             if public_bytes(private) != self._rows[v].masking:

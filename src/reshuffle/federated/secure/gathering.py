@@ -25,8 +25,7 @@ from reshuffle.federated.secure.header import SumHeader, question_of
 from reshuffle.federated.secure.parts import MODEL, is_added, model_of, scale_of
 from reshuffle.federated.secure.ranges import Ranges
 from reshuffle.federated.secure.settings import Secure
-from reshuffle.federated.secure.wire import read_text, sent
-from reshuffle.federated.secure.wording import HELLO
+from reshuffle.federated.secure.wire import HELLO, read_text, sent
 from reshuffle.objective import Array
 
 NOTHING = np.empty(0)

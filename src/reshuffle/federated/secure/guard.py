@@ -18,15 +18,17 @@ from reshuffle.digests import digest
 from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum
 from reshuffle.errors import InputError
 from reshuffle.federated.local import local_of
-from reshuffle.federated.secure.admission import check_first, check_header
 from reshuffle.federated.secure.header import SumHeader, question_of
 from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys, open_keys
 from reshuffle.federated.secure.parts import beyond, layout_text, parts_of, words_of
 from reshuffle.federated.secure.protocol import SEALED, SiteRound
 from reshuffle.federated.secure.rows import WIDTH, KeyRow, check_clock
 from reshuffle.federated.secure.settings import Secure
-from reshuffle.federated.secure.store import of_text, to_text
 from reshuffle.federated.secure.wire import (
+    HELLO,
+    INPUT,
+    START,
+    TOLD,
     as_array,
     packed,
     read_numbers,
@@ -35,7 +37,6 @@ from reshuffle.federated.secure.wire import (
     sent,
     without,
 )
-from reshuffle.federated.secure.wording import HELLO, INPUT, START, TOLD, kind_of
 
 NOTHING = np.empty(0)
 Answers = list[Reply | Failure]
@@ -93,15 +94,15 @@ class Guard:
         more, keys = task.more, self._signer(client)
         if task.kind == HELLO:
             return self._introduced(client, more, keys)
-        if task.kind == kind_of("keys"):
+        if task.kind == f"{START}keys":
             return {"keys": as_array(self._begun(client, more).keys(keys, time.time()).packed())}
         one = self._round(client, more)
-        if task.kind == kind_of("shares"):
+        if task.kind == f"{START}shares":
             rows = {c: KeyRow.of(row) for c, row in read_rows(more, "keys", WIDTH).items()}
             return packed("sealed", one.shares(rows, keys, time.time()))
-        if task.kind == kind_of("agree"):
+        if task.kind == f"{START}agree":
             return {"signature": as_array(one.agree(read_numbers(more, "survivors"), keys))}
-        if task.kind == kind_of("unmask"):
+        if task.kind == f"{START}unmask":
             signatures = read_rows(more, "signatures", SIGNATURE)
             self.finished.setdefault(client, set()).add(one.header.label)
             seed, shares = one.unmask(signatures, keys)
@@ -131,8 +132,7 @@ class Guard:
         past = self.finished.setdefault(client, set())
         if client in self.rounds:
             self.rounds.pop(client).forget()
-        check_header(header, client, self._signer(client).name, self.secure)
-        check_first(header, past)
+        header.check(client, self._signer(client).name, self.secure, past)
         past.add(header.attempt)
         self.rounds[client] = SiteRound(header, client)
         return self.rounds[client]
@@ -201,13 +201,13 @@ class Guard:
 
     def state(self) -> str:
         """The whole state as text, including secrets, only for the memory of the site's own node."""
-        rounds = {client: to_text(one) for client, one in self.rounds.items()}
+        rounds = {client: one.text() for client, one in self.rounds.items()}
         finished = {client: sorted(labels) for client, labels in self.finished.items()}
         return json.dumps({"rounds": rounds, "finished": finished})
 
     def restore(self, state: str) -> None:
         found = json.loads(state)
-        self.rounds = {int(client): of_text(text) for client, text in found["rounds"].items()}
+        self.rounds = {int(client): SiteRound.of(text) for client, text in found["rounds"].items()}
         self.finished = {int(client): set(labels) for client, labels in found["finished"].items()}
 
     def __getstate__(self) -> dict[str, object]:

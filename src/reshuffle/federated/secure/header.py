@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 
 from reshuffle.cached import cached_property
 from reshuffle.digests import digest
-from reshuffle.engines import Plain, Task
+from reshuffle.engines import Task
 from reshuffle.errors import InputError
+from reshuffle.federated.secure.settings import Secure
+from reshuffle.federated.secure.wire import SUMS, without
 
 VERSION = "reshuffle secure sum 1"
 """The protocol, in every text that is hashed or signed."""
 WHOLE = ("round", "threshold", "degree", "shares", "samples", "exponent")
 """The parts of a head that are whole numbers."""
-PREFIX = "secure_"
-"""The prefix of the names of parts of a message that belong to the protocol."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,34 @@ class SumHeader:
     def hash(self) -> bytes:
         return hashed(self.text().encode())
 
+    def check(self, client: int, name: str, secure: Secure, past: Collection[str]) -> None:
+        """Refuse, at a site, a head with strange sites, another name for this one, or settings other than its own; and a question
+        that it has helped to answer, or an attempt that was begun, in the ``past``."""
+        count = len(self.sites)
+        if count < 2:
+            raise InputError("the sum of one site is its own value: at least two must be asked")
+        clients = [number for number, _ in self.sites]
+        if clients != sorted(set(clients)) or len(set(self.names.values())) < count:
+            raise InputError("the sites of a secure sum must be different, and in ascending order")
+        called = self.names.get(client)
+        if called != name:
+            raise InputError(f"the driver calls this site {called}, and its key belongs to {name}")
+        wanted = (secure.threshold_of(count), secure.degree_of(count), secure.shares_of(count))
+        if (self.threshold, self.degree, self.shares) != wanted:
+            raise InputError(
+                f"the driver asks for a sum with threshold, neighbours and shares {self.threshold}, {self.degree}, "
+                f"{self.shares}, and this site takes part with {', '.join(map(str, wanted))}"
+            )
+        if self.kind not in SUMS:
+            raise InputError(f"there is no secure sum of {self.kind}")
+        if self.label in past:
+            raise InputError(
+                f"this site has taken part in the sum of {self.kind} in round {self.round}: a second one over other sites "
+                "would tell a single value"
+            )
+        if self.attempt in past or not self.attempt:
+            raise InputError("this attempt at a secure sum was begun before")
+
 
 def hashed(*parts: bytes) -> bytes:
     """SHA-256 of the parts, each with its length, so that no two lists of parts give the same bytes."""
@@ -84,7 +112,4 @@ def hashed(*parts: bytes) -> bytes:
 
 def question_of(task: Task, kind: str) -> str:
     """The digest of what a task asks of all its clients."""
-    asked: dict[str, Plain] = {
-        name: part for name, part in task.more.items() if not name.startswith(PREFIX)
-    }
-    return digest(kind, task.run, task.round, task.step, task.digest, asked)
+    return digest(kind, task.run, task.round, task.step, task.digest, without(task.more))

@@ -1,8 +1,8 @@
-"""The public keys of a site for one attempt, signed; and the text that sites sign when they agree on a set."""
+"""What the sites of an attempt sign: their public keys for it, and the set of sites on which they agree."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reshuffle.errors import InputError
@@ -49,6 +49,11 @@ def row_of(signer: SiteKeys, header: SumHeader, now: int, sealing: bytes, maskin
     """The signed row of these public keys."""
     text = _text(header, signer.name, sealing, masking, now)
     return KeyRow(sealing, masking, now, signer.sign(text))
+
+
+def view_of(header: SumHeader, rows: Mapping[int, KeyRow]) -> bytes:
+    """The digest of the head and of everybody's public keys."""
+    return hashed(header.hash, *(rows[u].packed() for u in sorted(rows)))
 
 
 def set_text(view: bytes, senders: Sequence[int], survivors: Sequence[int]) -> bytes:

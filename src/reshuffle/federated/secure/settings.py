@@ -1,15 +1,22 @@
-"""The settings of secure sums, which driver and sites have in common."""
+"""The settings of secure sums, which driver and sites have in common, and the parts of both, made where the packages for them are installed."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import TYPE_CHECKING
 
-from reshuffle.errors import InputError, shown
+from reshuffle.errors import InputError, extra, shown
 from reshuffle.federated.secure.fixed_point import MOST_SITES, SPAN, exponent_of
-from reshuffle.federated.secure.graph import FEW, degree_of, least_of
+from reshuffle.federated.secure.graph import degree_of, least_of
+
+if TYPE_CHECKING:
+    from reshuffle.federated.secure.gathering import SecureSums
+    from reshuffle.federated.secure.guard import Guard
+    from reshuffle.federated.site import Site
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 """Names of sites that have keys: they are names of files too."""
@@ -118,4 +125,27 @@ def check_secure(secure: object) -> Secure | None:
     return secure
 
 
-__all__ = ["FEW", "NAME", "Secure", "check_secure"]
+def check_installed() -> None:
+    """Refuse secure sums where a package for them is missing."""
+    with extra("secure", "cryptography", "a secure sum"):
+        import cryptography.hazmat  # noqa: F401
+    with extra("secure", "Crypto", "a secure sum"):
+        import Crypto.Protocol.SecretSharing  # noqa: F401
+
+
+def guard_of(secure: Secure, sites: Mapping[int, Site]) -> Guard:
+    """The guard of these sites."""
+    check_installed()
+    from reshuffle.federated.secure.guard import Guard
+
+    names = {client: site.name for client, site in sites.items()}
+    folders = {client: site.keys for client, site in sites.items()}
+    return Guard(secure, names, folders)
+
+
+def sums_of(secure: Secure, names: Sequence[str]) -> SecureSums:
+    """The driver's side."""
+    check_installed()
+    from reshuffle.federated.secure.gathering import SecureSums
+
+    return SecureSums(secure, names)
