@@ -88,14 +88,11 @@ class RaySession:
         common = {"max_restarts": restarts, "max_task_retries": restarts, "num_cpus": 0}
         actor = ray.remote(_HostActor)
         # The data is put once, so that later rounds send the model only; it is held, so that a restarted actor finds it.
-        self.data = [[ray.put(host)] for _, host in hosts]
         self.actors = [
-            (actor.options(**common, **where).remote(), tuple(host.clients))
+            (actor.options(**common, **where).remote(), [ray.put(host)], host.clients)
             for where, host in hosts
         ]
-        reports = ray.get(
-            [a.sizes.remote(data) for (a, _), data in zip(self.actors, self.data, strict=True)]
-        )
+        reports = ray.get([handle.sizes.remote(data) for handle, data, _ in self.actors])
         self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
@@ -106,19 +103,17 @@ class RaySession:
         return self._answers(task, timeout, apart=True)
 
     def _answers(self, task: Task, timeout: float | None, apart: bool) -> Iterator[Reply | Failure]:
-        ray = self.ray
-        parts = [
-            (handle, data, task.part(clients))
-            for (handle, clients), data in zip(self.actors, self.data, strict=True)
-        ]
+        ray, wanted, patience = self.ray, set(task.clients), None
+        if timeout is not None:  # Once for each client of a host, and once for the host itself.
+            most = max(len(wanted.intersection(clients)) for *_, clients in self.actors)
+            patience = timeout * (1 + most)
         asked = {
-            h.work.remote(data, one, timeout): one
-            for h, data, part in parts
-            for one in ([part.part([c]) for c in part.clients] if apart else [part])
-            if one.clients
+            handle.work.remote(data, part, timeout): part
+            for handle, data, clients in self.actors
+            for part in task.parts(clients, apart)
         }
         while asked:
-            done, _ = ray.wait(list(asked), timeout=_patience(parts, timeout))
+            done, _ = ray.wait(list(asked), timeout=patience)
             for reference in done:
                 part = asked.pop(reference)
                 try:
@@ -135,15 +130,10 @@ class RaySession:
     def close(self) -> None:
         if not self.actors:
             return
-        for handle, _ in self.actors:
+        for handle, *_ in self.actors:
             self.ray.kill(handle)
-        self.actors, self.data = [], []
+        self.actors = []
         CLUSTER.leave()
-
-
-def _patience(parts: Sequence[tuple[object, object, Task]], timeout: float | None) -> float | None:
-    """The seconds that a host may take: the time limit once for each of its clients, and once for itself."""
-    return None if timeout is None else timeout * (1 + max(len(part.clients) for *_, part in parts))
 
 
 class Cluster:

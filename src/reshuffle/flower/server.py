@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
-from reshuffle.engines.flower.node import short
-from reshuffle.engines.flower.nodes import Mailbox
+from reshuffle.engines.flower.nodes import Mailbox, short
 from reshuffle.errors import ClientError, InputError, extra
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.federated.remote_federation import RemoteFederation
