@@ -241,7 +241,7 @@ class Sites:
         if self.secure is None:
             return None
         sums = sums_of(self.secure, [str(site.name) for site in self.sites])
-        sums.meet(collect, uuid.uuid4().hex)
+        sums.meet(collect)
         return sums
 
     def _hello(self, collect: Gathering) -> dict[int, Record]:

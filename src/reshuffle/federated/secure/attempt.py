@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record, Reply, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.replies import Found
@@ -43,7 +42,6 @@ from reshuffle.federated.secure.wire import (
 )
 from reshuffle.objective import Array
 
-NOTHING = np.empty(0)
 T = TypeVar("T")
 Ask = Callable[[Task, Callable[[Reply], Reply] | None], Found]
 """Asks each client of a task once, and gathers the answers that come."""
@@ -75,39 +73,49 @@ class Attempt:
 
     def run(self) -> dict[str, Array]:
         """The sums of the parts over ``survivors``."""
-        keys = self._phase("keys", {"header": self.header.text()}, self.task.clients)
-        self._rows = self._read(keys, lambda more: KeyRow.of(read_bytes(more, "keys", WIDTH)))
+        self._rows = self._phase(
+            "keys", {"header": self.header.text()}, self.task.clients,
+            lambda more: KeyRow.of(read_bytes(more, "keys", WIDTH)),
+        )  # fmt: skip
         rows = packed("keys", {c: row.packed() for c, row in self._rows.items()})
-        handed = self._read(
-            self._phase("shares", rows, self._rows), lambda more: read_rows(more, "sealed", SEALED)
+        handed = self._phase(
+            "shares", rows, self._rows, lambda more: read_rows(more, "sealed", SEALED)
         )
         self._input(handed)
-        text: dict[str, Plain] = {"survivors": numbers(self.survivors)}
-        signed = self._read(
-            self._phase("agree", text, self.survivors),
-            lambda more: read_bytes(more, "signature", SIGNATURE),
-            every=False,
-        )
+        signed = self._phase(
+            "agree", {"survivors": numbers(self.survivors)}, self.survivors,
+            lambda more: read_bytes(more, "signature", SIGNATURE), every=False,
+        )  # fmt: skip
         self.final = True
-        given = self._read(
-            self._phase("unmask", packed("signatures", signed), signed),
-            lambda more: (read_bytes(more, "seed", SIZE), read_rows(more, "shares", SIZE)),
-            every=False,
-        )
+        given = self._phase(
+            "unmask", packed("signatures", signed), signed,
+            lambda more: (read_bytes(more, "seed", SIZE), read_rows(more, "shares", SIZE)), every=False,
+        )  # fmt: skip
         self._unmask(tuple(handed), given)
         return decoded(self.header, self._layout or [], self._total)
 
     # --- what travels --------------------------------------------------------------------------
 
-    def _phase(self, question: str, more: Mapping[str, Plain], clients: Iterable[int]) -> Found:
-        asked = tuple(clients)
+    def _phase(
+        self,
+        question: str,
+        more: Mapping[str, Plain],
+        clients: Iterable[int],
+        read: Callable[[Record], T],
+        every: bool = True,
+    ) -> dict[int, T]:
+        """The answers of the sites to a question, by client; sites whose answer is unusable are missing."""
         record = sent({**more, "attempt": self.header.attempt})
-        return self._asked(
-            Task(
-                self.task.run, self.task.round, 0.0, NOTHING, digest(NOTHING), asked,
-                kind=f"{START}{question}", more=record,
-            )
-        )  # fmt: skip
+        task = Task.question(f"{START}{question}", clients, record, run=self.task.run)
+        found = self._asked(replace(task, round=self.task.round))
+        good: dict[int, T] = {}
+        for client in sorted(found.replies):
+            try:
+                good[client] = read(found.replies[client].more)
+            except InputError as error:
+                self.found.reasons[client] = str(error)
+        self._check(tuple(good), every)
+        return good
 
     def _input(self, handed: Mapping[int, Mapping[int, bytes]]) -> None:
         """The question itself, with each site's shares of the others; answers are added up as they come."""
@@ -134,7 +142,7 @@ class Attempt:
             return replace(reply, more={})
         layout, words = layout_of(read_text(more, "layout")), more.get("secure_masked")
         whole = isinstance(words, np.ndarray) and words.dtype == np.uint64
-        if not whole or np.shape(np.asarray(words)) != (size_of(layout),):
+        if not whole or np.shape(words) != (size_of(layout),):
             raise InputError(
                 f"the masked answer of client {reply.client} does not have the shape that it tells"
             )
@@ -150,17 +158,6 @@ class Attempt:
         self.found.traffic += found.traffic
         self.found.reasons |= found.reasons
         return found
-
-    def _read(self, found: Found, read: Callable[[Record], T], every: bool = True) -> dict[int, T]:
-        """The answers of the sites by client; sites whose answer is unusable are missing."""
-        good: dict[int, T] = {}
-        for client in sorted(found.replies):
-            try:
-                good[client] = read(found.replies[client].more)
-            except InputError as error:
-                self.found.reasons[client] = str(error)
-        self._check(tuple(good), every)
-        return good
 
     def _check(self, left: tuple[int, ...], every: bool) -> None:
         """Give up if too few sites are left, or if ``every`` site's value is needed and one is missing, before anything is unmasked."""

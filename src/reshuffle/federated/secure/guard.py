@@ -15,7 +15,7 @@ from os import PathLike
 import numpy as np
 
 from reshuffle.digests import digest
-from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum
+from reshuffle.engines import Failure, Plain, Record, Reply, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.local import local_of
 from reshuffle.federated.secure.header import SumHeader, question_of
@@ -25,7 +25,6 @@ from reshuffle.federated.secure.protocol import SEALED, SiteRound
 from reshuffle.federated.secure.rows import WIDTH, KeyRow, check_clock
 from reshuffle.federated.secure.settings import Secure
 from reshuffle.federated.secure.wire import (
-    HELLO,
     INPUT,
     START,
     TOLD,
@@ -38,7 +37,6 @@ from reshuffle.federated.secure.wire import (
     without,
 )
 
-NOTHING = np.empty(0)
 Answers = list[Reply | Failure]
 
 
@@ -70,7 +68,7 @@ class Guard:
                 if task.kind == INPUT:
                     ready[client] = self._opened(client, task)
                 else:
-                    found.append(_reply(task, client, self._answer(client, task)))
+                    found.append(task.reply(client, more=sent(self._answer(client, task))))
             except InputError as error:
                 found.append(Failure(client, str(error)))
             except Exception as error:  # The text of the error could hold anything.
@@ -91,18 +89,18 @@ class Guard:
     # --- the questions -------------------------------------------------------------------------
 
     def _answer(self, client: int, task: Task) -> dict[str, Plain]:
-        more, keys = task.more, self._signer(client)
-        if task.kind == HELLO:
+        more, keys, question = task.more, self._signer(client), task.kind.removeprefix(START)
+        if question == "hello":
             return self._introduced(client, more, keys)
-        if task.kind == f"{START}keys":
+        if question == "keys":
             return {"keys": as_array(self._begun(client, more).keys(keys, time.time()).packed())}
         one = self._round(client, more)
-        if task.kind == f"{START}shares":
+        if question == "shares":
             rows = {c: KeyRow.of(row) for c, row in read_rows(more, "keys", WIDTH).items()}
             return packed("sealed", one.shares(rows, keys, time.time()))
-        if task.kind == f"{START}agree":
+        if question == "agree":
             return {"signature": as_array(one.agree(read_numbers(more, "survivors"), keys))}
-        if task.kind == f"{START}unmask":
+        if question == "unmask":
             signatures = read_rows(more, "signatures", SIGNATURE)
             self.finished.setdefault(client, set()).add(one.header.label)
             seed, shares = one.unmask(signatures, keys)
@@ -166,19 +164,22 @@ class Guard:
                 raise InputError(
                     f"the driver counts {whole:,} samples of all sites, and this site has {own:,}"
                 )
-            parts = parts_of(answer, own / whole, _blocks(task, one.header.kind))
+            trains = one.header.kind == "train" and "work" in task.more
+            blocks = local_of(without(task.more)).blocks(task.x) if trains else ()
+            parts = parts_of(answer, own / whole, blocks)
             wild = [name for name, part in parts.items() if not np.isfinite(part).all()]
             if wild:
                 raise InputError(f"its {wild[0]} holds NaN or infinity, and does not leave")
             large = beyond(one.header, parts)
             if large:
                 one.forget()
-                return _reply(task, answer.client, {"beyond": json.dumps(large)})
+                return task.reply(answer.client, more=sent({"beyond": json.dumps(large)}))
             words = one.masked(words_of(one.header, parts))
         except InputError as error:
             one.forget()
             return Failure(answer.client, str(error))
-        return _reply(task, answer.client, {"masked": words, "layout": layout_text(parts)})
+        masked = sent({"masked": words, "layout": layout_text(parts)})
+        return task.reply(answer.client, more=masked)
 
     # --- what is kept --------------------------------------------------------------------------
 
@@ -218,15 +219,3 @@ def _inner(task: Task, kind: str) -> Task:
     """The question that the sum answers, without the parts of the protocol."""
     own = {client: without(record) for client, record in task.own.items()}
     return replace(task, kind=kind, more=without(task.more), own=own)
-
-
-def _blocks(task: Task, kind: str) -> tuple[int, ...]:
-    """The blocks of the array that the local work answers with."""
-    more = without(task.more)
-    return local_of(more).blocks(task.x) if kind == "train" and "work" in more else ()
-
-
-def _reply(task: Task, client: int, more: Mapping[str, Plain]) -> Reply:
-    named = sent(more)
-    check = checksum(NOTHING, named)
-    return Reply(task.run, task.round, client, task.digest, NOTHING, check, named)

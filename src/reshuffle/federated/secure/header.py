@@ -84,7 +84,7 @@ class SumHeader:
         called = self.names.get(client)
         if called != name:
             raise InputError(f"the driver calls this site {called}, and its key belongs to {name}")
-        wanted = (secure.threshold_of(count), secure.degree_of(count), secure.shares_of(count))
+        wanted = secure.terms_of(count)
         if (self.threshold, self.degree, self.shares) != wanted:
             raise InputError(
                 f"the driver asks for a sum with threshold, neighbours and shares {self.threshold}, {self.degree}, "

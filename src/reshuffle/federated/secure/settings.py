@@ -90,6 +90,10 @@ class Secure:
         degree = self.degree_of(count)
         return self.threshold_of(count) if degree >= count - 1 else least_of(degree + 1)
 
+    def terms_of(self, count: int) -> tuple[int, int, int]:
+        """The threshold, the number of neighbours and the number of shares for ``count`` sites."""
+        return self.threshold_of(count), self.degree_of(count), self.shares_of(count)
+
     def check_names(self, names: list[str | None]) -> None:
         """Refuse sites that cannot have a secure sum."""
         if len(names) < 2:
