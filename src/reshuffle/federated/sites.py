@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import os
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle.engines import Engine, Record, Session, Task, digest, open_session
+from reshuffle.engines import Engine, Record, Task, open_session
+from reshuffle.engines.base import NOTHING
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.agreement import Agreement, agree
+from reshuffle.federated.agreement import agree
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.quality import ALL
-from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
+from reshuffle.federated.remote_federation import RemoteFederation
 from reshuffle.federated.replies import Gathering, Policy, Tally, Watch
 from reshuffle.federated.secure.settings import Secure, check_secure, guard_of, sums_of
 from reshuffle.federated.site import Model, Site
@@ -33,7 +32,7 @@ from reshuffle.penalties import Penalty, strong_convexity
 logger = logging.getLogger("reshuffle")
 
 if TYPE_CHECKING:
-    from reshuffle.federated.secure.gathering import SecureSums
+    pass
 
 
 class Sites:
@@ -109,14 +108,10 @@ class Sites:
             raise InputError(f"sites must be a list with one entry per client, got {shown(sites)}")
         self.sites = [one if isinstance(one, Site) else Site(one) for one in sites]
         for number, site in enumerate(self.sites):
-            data = site.data
-            if not (
-                callable(data)
-                or isinstance(data, (str, tuple, Mapping))
-                or hasattr(data, "__fspath__")
-            ):
+            known = (str, os.PathLike, tuple, Mapping)
+            if not (callable(site.data) or isinstance(site.data, known)):
                 raise InputError(
-                    f"site {number} must be a path, a function or (X, y), got {shown(data)}"
+                    f"site {number} must be a path, a function or (X, y), got {shown(site.data)}"
                 )
         if not (isinstance(ridge, (int, float)) and 0 <= ridge < float("inf")):
             raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
@@ -141,17 +136,14 @@ class Sites:
         """The unique names of the sites for tables: their names, files or numbers."""
         found: list[str] = []
         for number, site in enumerate(self.sites):
-            path = isinstance(site.data, (str, os.PathLike))
-            name = site.name or (Path(site.data).stem if path else f"client {number}")  # type: ignore[arg-type]
+            name = site.name or (f"client {number}" if site.path is None else site.path.stem)
             found.append(f"{name} ({number})" if name in found or name == ALL else name)
         return found
 
     @property
     def first_index(self) -> int:
         """The index of the first feature in files like those of the sites: 1 in LIBSVM format, else 0."""
-        paths = [Path(s.data) for s in self.sites if isinstance(s.data, (str, os.PathLike))]
-        other = [path for path in paths if path.suffix == ".npz" or path.is_dir()]
-        return int(len(paths) == len(self.sites) and not other)
+        return int(all(site.first_index for site in self.sites))
 
     def __repr__(self) -> str:
         penalty = "chosen by the handshake" if self.choose_penalty else repr(self.penalty)
@@ -162,11 +154,9 @@ class Sites:
         from reshuffle import __version__
 
         sites = [self.sites[c] for c in clients]
-        guard = (
-            None
-            if self.secure is None
-            else guard_of(self.secure, dict(zip(clients, sites, strict=True)))
-        )
+        secure = self.secure
+        named = dict(zip(clients, sites, strict=True))
+        guard = None if secure is None else guard_of(secure, named)
         return SiteHost(tuple(clients), sites, self.model, __version__, guard=guard)
 
     def _check_secure(self, secure: Secure, standardise: bool, impute: bool) -> None:
@@ -206,55 +196,37 @@ class Sites:
                 called=self.called,
                 watch=tally,
             )
-            sums = self._met(collect)
-            said = self._hello(collect)
+            sums = None
+            if self.secure is not None:
+                sums = sums_of(self.secure, [str(site.name) for site in self.sites])
+                sums.meet(collect)
+            said = self._ask(collect, "hello", {"moments": int(self.standardise)})
             mu = strong_convexity(self.penalty)
             below = partial(self._below, collect)
             agreed = agree(said, self.called, self.model, mu, self.standardise, below)
-            gathered = self._federation(session, collect, agreed, self.penalty, tally, sums)
+            federation = partial(
+                RemoteFederation, session, collect, model=self.model, power_rounds=self.power_rounds,
+                tells=self.objective, tally=tally, tested=any(site.test is not None for site in self.sites), secure=sums,
+            )  # fmt: skip
+            gathered = federation(agreed=agreed, penalty=self.penalty)
             if self.choose_penalty is not None:
                 chosen = check_penalty(self.choose_penalty(gathered))
                 logger.info("penalty by what the sites said: %r", chosen)
                 agreed = agreed.with_convexity(strong_convexity(chosen))
-                gathered = self._federation(session, collect, agreed, chosen, tally, sums)
+                gathered = federation(agreed=agreed, penalty=chosen)
             yield gathered
         finally:
             session.close()
 
-    def _federation(
-        self,
-        session: Session,
-        collect: Gathering,
-        agreed: Agreement,
-        penalty: Penalty,
-        tally: Tally,
-        sums: SecureSums | None,
-    ) -> RemoteFederation:
-        """The federation with this penalty; nothing that was computed with another penalty is kept."""
-        tested = any(site.test is not None for site in self.sites)
-        return RemoteFederation(
-            session, collect, agreed, penalty, self.model, self.power_rounds, self.objective, tally, tested, sums
-        )  # fmt: skip
-
-    def _met(self, collect: Gathering) -> SecureSums | None:
-        """The secure sums of a run, after all sites have said that they can take part."""
-        if self.secure is None:
-            return None
-        sums = sums_of(self.secure, [str(site.name) for site in self.sites])
-        sums.meet(collect)
-        return sums
-
-    def _hello(self, collect: Gathering) -> dict[int, Record]:
-        return self._ask(collect, "hello", NOTHING, {"moments": int(self.standardise)})
-
     def _below(self, collect: Gathering, names: list[str], at: Array) -> Array:
         """The number of values of these columns below these thresholds, over all sites."""
-        said = self._ask(collect, "below", at, {"names": json.dumps(names)})
+        said = self._ask(collect, "below", {"names": json.dumps(names)}, at)
         total: Array = np.sum([np.asarray(r["below"]) for r in said.values()], axis=0, dtype=float)
         return total
 
-    def _ask(self, collect: Gathering, kind: str, x: Array, more: Record) -> dict[int, Record]:
-        everyone = tuple(range(len(self.sites)))
-        task = Task(uuid.uuid4().hex, 0, 0.0, x, digest(x), everyone, kind=kind, more=more)
+    def _ask(
+        self, collect: Gathering, kind: str, more: Record, x: Array = NOTHING
+    ) -> dict[int, Record]:
+        task = Task.question(kind, range(len(self.sites)), more, x)
         replies = collect(task).replies
-        return {c: replies[c].more for c in everyone}
+        return {c: replies[c].more for c in task.clients}

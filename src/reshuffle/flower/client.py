@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reshuffle import __version__
@@ -109,13 +107,5 @@ def _introduced(node: Any, config: Mapping[str, Any]) -> dict[str, str | int]:
     ):  # The handshake reports this error by its name, also for a setting that is unknown here.
         return {"site": name, "version": __version__, "test": 0, "first": 0}
     return {
-        "site": name, "version": __version__, "test": int(site.test is not None), "first": _first(site),
+        "site": name, "version": __version__, "test": int(site.test is not None), "first": site.first_index,
     }  # fmt: skip
-
-
-def _first(site: Site) -> int:
-    """The index of the first feature in files of this form: 1 in LIBSVM format."""
-    if not isinstance(site.data, (str, os.PathLike)):
-        return 0
-    path = Path(site.data)
-    return int(path.suffix != ".npz" and not path.is_dir())
