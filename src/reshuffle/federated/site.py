@@ -179,7 +179,7 @@ class Model:
         d = int(agreed["features"])
         if table.columns is not None:
             X = table.columns.encoded(TableEncoding.from_json(json.loads(str(agreed["encoding"]))))
-        if sp.issparse(X) and X.shape[1] < d:
+        if _sparse(X) and X.shape[1] < d:
             X = sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], d))
         if isinstance(X, Shards):
             X = X.widened(d)
@@ -252,10 +252,14 @@ def encoded(y: AnyArray, classes: AnyArray) -> NDArray[np.int64]:
     return codes
 
 
+def _sparse(X: object) -> bool:
+    return bool(sp.issparse(X))
+
+
 def _moments(X: Any, weights: AnyArray) -> dict[str, Plain]:
     """The mean of every feature, and Σ w·(x - mean)²; for sparse rows computed from Σ w·x², which loses no digits that matter."""
     w = weights if weights.size else np.ones(X.shape[0])
-    if sp.issparse(X):
+    if _sparse(X):
         mean = np.asarray(X.T @ w) / w.sum()
         squares = np.asarray(X.power(2).T @ w) - w.sum() * mean**2
         return {"means": mean, "squares": np.maximum(squares, 0.0)}
@@ -266,6 +270,6 @@ def _moments(X: Any, weights: AnyArray) -> dict[str, Plain]:
 
 def standardised(X: Any, mean: AnyArray, scale: AnyArray) -> DataMatrix:
     """(X - mean)/scale; sparse data is scaled only, so that it stays sparse."""
-    if sp.issparse(X):
+    if _sparse(X):
         return sp.csr_matrix(X.multiply(1.0 / scale))
     return (np.asarray(X, dtype=np.float64) - mean) / scale

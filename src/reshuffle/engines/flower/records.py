@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def add_record(content: RecordDict, name: str, record: Record) -> None:
         )
 
 
-def get_record(content: RecordDict, name: str) -> dict[str, Plain]:
+def get_record(content: Any, name: str) -> dict[str, Plain]:
     """The record of this name in a ``RecordDict``; one of another kind is refused."""
     found: dict[str, Plain] = dict(content.config_records.get(name, {}))
     wrong = [key for key, value in found.items() if type(value) not in (str, int, float)]

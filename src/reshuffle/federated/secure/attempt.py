@@ -142,7 +142,7 @@ class Attempt:
             return replace(reply, more={})
         layout, words = layout_of(read_text(more, "layout")), more.get("secure_masked")
         whole = isinstance(words, np.ndarray) and words.dtype == np.uint64
-        if not whole or np.shape(words) != (size_of(layout),):
+        if not whole or np.shape(np.asarray(words)) != (size_of(layout),):
             raise InputError(
                 f"the masked answer of client {reply.client} does not have the shape that it tells"
             )

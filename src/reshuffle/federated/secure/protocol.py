@@ -239,11 +239,14 @@ class SiteRound:
     def of(cls, text: str) -> SiteRound:
         """The attempt of a text, in another process of the site."""
         found = json.loads(text)
+        sealing, masking, own = map(bytes.fromhex, found["seeds"])
         return cls(
             SumHeader.of(found["header"]),
             found["me"],
             found["done"],
-            *map(bytes.fromhex, found["seeds"]),
+            sealing,
+            masking,
+            own,
             {int(c): KeyRow.of(bytes.fromhex(row)) for c, row in found["rows"].items()},
             {int(c): bytes.fromhex(both) for c, both in found["held"].items()},
             tuple(found["senders"]),
