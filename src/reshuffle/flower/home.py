@@ -58,7 +58,7 @@ def site_of(node: Mapping[str, object], settings: RunSettings) -> Site:
     if "data" in paths:
         target = str(node.get("target") or settings.target)
         drop = list_of("drop", str(node.get("drop", "")))
-        if target and target in (*drop, *settings.cells["drop"]):
+        if target and target in (*drop, *settings.cells.drop):
             raise InputError(f"drop names the target {target!r}, which is needed")
         return Site(**paths, name=name, state=state, target=target or None, drop=drop)
     if PARTS[0] not in node:

@@ -132,9 +132,8 @@ class ProxFedAvg(FedAvg):
         return found
 
     def _examples(self, reply: Message) -> float:
-        for record in reply.content.metric_records.values():
-            weight = record.get(self.weighted_by_key)
-            if isinstance(weight, (int, float)) and 0 <= weight < inf:
+        for weight in _numbers(reply, self.weighted_by_key):
+            if 0 <= weight < inf:
                 return weight
         raise InputError(f"its metrics must have {self.weighted_by_key!r}, a number of at least 0")
 
@@ -153,10 +152,8 @@ class ProxFedAvg(FedAvg):
     def _place(self, reply: Message) -> float:
         if self.order_by is None:
             return reply.metadata.src_node_id
-        for record in reply.content.metric_records.values():
-            place = record.get(self.order_by)
-            if isinstance(place, (int, float)):
-                return place
+        for place in _numbers(reply, self.order_by):
+            return place
         raise InputError(f"order_by: a reply has no number {self.order_by!r} among its metrics")
 
     def _shrunk(self, arrays: ArrayRecord) -> ArrayRecord:
@@ -172,3 +169,9 @@ class ProxFedAvg(FedAvg):
             after = self.penalty.prox(before.astype(np.float64), self.length)
             found[name] = np.asarray(after).astype(before.dtype).reshape(before.shape)
         return ArrayRecord({name: Array(array) for name, array in found.items()})
+
+
+def _numbers(reply: Message, key: str) -> list[float]:
+    """The numbers of this key in the metrics of a reply."""
+    found = [record.get(key) for record in reply.content.metric_records.values()]
+    return [number for number in found if isinstance(number, (int, float))]

@@ -7,8 +7,7 @@ from reshuffle.privacy.epsilon import (
     noise_for_releases,
 )
 from reshuffle.privacy.guarantee import Guarantee
-from reshuffle.privacy.levels import ClientLevel, Level, SampleLevel
-from reshuffle.privacy.named import level_of
+from reshuffle.privacy.levels import ClientLevel, Level, SampleLevel, level_of
 
 __all__ = [
     "Account",
