@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,13 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reshuffle.engines import Engine, Record, Task, open_session
-from reshuffle.engines.base import NOTHING
+from reshuffle.engines import Engine, Record, Session, Task, digest, open_session
 from reshuffle.errors import InputError, shown
-from reshuffle.federated.agreement import agree
+from reshuffle.federated.agreement import Agreement, agree
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.quality import ALL
-from reshuffle.federated.remote_federation import RemoteFederation
+from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
 from reshuffle.federated.replies import Gathering, Policy, Tally, Watch
 from reshuffle.federated.secure.settings import Secure, check_secure, guard_of, sums_of
 from reshuffle.federated.site import Model, Site
@@ -32,7 +32,7 @@ from reshuffle.penalties import Penalty, strong_convexity
 logger = logging.getLogger("reshuffle")
 
 if TYPE_CHECKING:
-    pass
+    from reshuffle.federated.secure.gathering import SecureSums
 
 
 class Sites:
@@ -196,37 +196,55 @@ class Sites:
                 called=self.called,
                 watch=tally,
             )
-            sums = None
-            if self.secure is not None:
-                sums = sums_of(self.secure, [str(site.name) for site in self.sites])
-                sums.meet(collect)
-            said = self._ask(collect, "hello", {"moments": int(self.standardise)})
+            sums = self._met(collect)
+            said = self._hello(collect)
             mu = strong_convexity(self.penalty)
             below = partial(self._below, collect)
             agreed = agree(said, self.called, self.model, mu, self.standardise, below)
-            federation = partial(
-                RemoteFederation, session, collect, model=self.model, power_rounds=self.power_rounds,
-                tells=self.objective, tally=tally, tested=any(site.test is not None for site in self.sites), secure=sums,
-            )  # fmt: skip
-            gathered = federation(agreed=agreed, penalty=self.penalty)
+            gathered = self._federation(session, collect, agreed, self.penalty, tally, sums)
             if self.choose_penalty is not None:
                 chosen = check_penalty(self.choose_penalty(gathered))
                 logger.info("penalty by what the sites said: %r", chosen)
                 agreed = agreed.with_convexity(strong_convexity(chosen))
-                gathered = federation(agreed=agreed, penalty=chosen)
+                gathered = self._federation(session, collect, agreed, chosen, tally, sums)
             yield gathered
         finally:
             session.close()
 
+    def _federation(
+        self,
+        session: Session,
+        collect: Gathering,
+        agreed: Agreement,
+        penalty: Penalty,
+        tally: Tally,
+        sums: SecureSums | None,
+    ) -> RemoteFederation:
+        """The federation with this penalty; nothing that was computed with another penalty is kept."""
+        tested = any(site.test is not None for site in self.sites)
+        return RemoteFederation(
+            session, collect, agreed, penalty, self.model, self.power_rounds, self.objective, tally, tested, sums
+        )  # fmt: skip
+
+    def _met(self, collect: Gathering) -> SecureSums | None:
+        """The secure sums of a run, after all sites have said that they can take part."""
+        if self.secure is None:
+            return None
+        sums = sums_of(self.secure, [str(site.name) for site in self.sites])
+        sums.meet(collect)
+        return sums
+
+    def _hello(self, collect: Gathering) -> dict[int, Record]:
+        return self._ask(collect, "hello", NOTHING, {"moments": int(self.standardise)})
+
     def _below(self, collect: Gathering, names: list[str], at: Array) -> Array:
         """The number of values of these columns below these thresholds, over all sites."""
-        said = self._ask(collect, "below", {"names": json.dumps(names)}, at)
+        said = self._ask(collect, "below", at, {"names": json.dumps(names)})
         total: Array = np.sum([np.asarray(r["below"]) for r in said.values()], axis=0, dtype=float)
         return total
 
-    def _ask(
-        self, collect: Gathering, kind: str, more: Record, x: Array = NOTHING
-    ) -> dict[int, Record]:
-        task = Task.question(kind, range(len(self.sites)), more, x)
+    def _ask(self, collect: Gathering, kind: str, x: Array, more: Record) -> dict[int, Record]:
+        everyone = tuple(range(len(self.sites)))
+        task = Task(uuid.uuid4().hex, 0, 0.0, x, digest(x), everyone, kind=kind, more=more)
         replies = collect(task).replies
-        return {c: replies[c].more for c in task.clients}
+        return {c: replies[c].more for c in everyone}
