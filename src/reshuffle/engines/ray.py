@@ -147,7 +147,6 @@ class Cluster:
         self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
 
     def enter(self, address: str | None) -> ModuleType:
-        """Connect to Ray for one more session."""
         with self.lock, self._variables(address is None):
             ray, started = _connect(address, self.bound)
             self.ours = self.ours or started
@@ -172,7 +171,6 @@ class Cluster:
                     os.environ[name] = value
 
     def leave(self) -> None:
-        """End the use of Ray by one session."""
         with self.lock:
             self.sessions -= 1
             if self.sessions == 0 and self.ours:

@@ -19,7 +19,7 @@ from reshuffle.digests import digest
 from reshuffle.engines import Plain
 from reshuffle.errors import InputError
 from reshuffle.federated.medians import is_threshold
-from reshuffle.federated.wording import in_words_of_sites
+from reshuffle.federated.private_text import in_words_of_sites
 from reshuffle.objective import Array
 
 NUMBER, CATEGORY, EMPTY = "number", "category", "empty"

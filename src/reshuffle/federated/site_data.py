@@ -48,7 +48,6 @@ class SiteTable(NamedTuple):
 
     @property
     def shifts(self) -> dict[str, object]:
-        """The offset and the exposure, if they are given."""
         known = {"offset": self.offset, "exposure": self.exposure}
         return {name: values for name, values in known.items() if values is not None}
 

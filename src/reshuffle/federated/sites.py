@@ -179,7 +179,6 @@ class Sites:
                 )
 
     def called(self, client: int) -> str:
-        """The words by which messages name a client."""
         return self.sites[client].called(client)
 
     @contextmanager

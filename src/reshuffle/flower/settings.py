@@ -145,7 +145,6 @@ class RunSettings:
 
     @property
     def cells(self) -> Cells:
-        """How tables are read."""
         lists = ("drop", "columns", "categories", "missing")
         return Cells(
             self.impute, *(list_of(name, getattr(self, name)) for name in lists),

@@ -82,7 +82,7 @@ class Nodes:
         """For each node that was refused, the reason."""
         self.said: dict[Node, Record] = {}
         self._asked: dict[str, Node] = {}
-        self._online: dict[int, Node] = {}
+        self._online: dict[Node, None] = {}
         self._keys: dict[str, str] = {}
         self._latest: dict[str, Node] = {}
 
@@ -90,11 +90,9 @@ class Nodes:
         """Ask the new nodes which site they are, and read the answers that have come."""
         from flwr.app import Message, RecordDict
 
-        self._online = {node.id: node for node in map(Node.of, self.grid.get_nodes())}
+        self._online = dict.fromkeys(map(Node.of, self.grid.get_nodes()))
         known = {*self.said, *self.refused, *self._asked.values()}
-        for node in self._online.values():
-            if node in known:
-                continue
+        for node in [node for node in self._online if node not in known]:
             content = RecordDict()
             add_record(content, "task", {"kind": WHO})
             for number in self.grid.push_messages([Message(content, node.id, "query")]):
@@ -155,8 +153,7 @@ class Nodes:
 
     def silent(self) -> list[Node]:
         """The connected nodes that have not yet said which site they are."""
-        there = set(self._online.values())
-        return [node for node in self._asked.values() if node in there]
+        return [node for node in self._asked.values() if node in self._online]
 
     def at(self, site: str) -> Node | None:
         """The node of a site, as of the last look; where several claim it, the one that was started last.
@@ -164,11 +161,9 @@ class Nodes:
         A site whose key was registered at the start has no node with another key.
         """
         key = self._keys.get(site, "")
+        start = f"site {site!r} had the key {short(key)} at the start of the run"
         for other in [n for n in self.claiming(site) if key and n.key != key]:
-            self._refuse(
-                other,
-                f"site {site!r} had the key {short(key)} at the start of the run, and its key is {short(other.key)}",
-            )
+            self._refuse(other, f"{start}, and its key is {short(other.key)}")
             del self.said[other]
         node = max(self.claiming(site), key=lambda node: node.started, default=None)
         before = self._latest.get(site)
@@ -182,10 +177,11 @@ class Nodes:
 
     def claiming(self, site: str) -> list[Node]:
         """The connected nodes that claim to be this site."""
-        there = set(self._online.values())
-        return [
-            node for node, record in self.said.items() if record["site"] == site and node in there
-        ]
+        return [node for node in self._here() if self.said[node]["site"] == site]
+
+    def _here(self) -> list[Node]:
+        """The connected nodes that have said which site they are."""
+        return [node for node in self.said if node in self._online]
 
     def _refuse(self, node: Node, wrong: str) -> None:
         self.refused[node] = wrong
@@ -223,8 +219,7 @@ class Nodes:
         return record
 
     def _told(self, missing: Sequence[str], wait: float) -> str:
-        there = set(self._online.values())
-        others = sorted({_plain(str(r["site"])) for n, r in self.said.items() if n in there})
+        others = sorted({_plain(str(self.said[node]["site"])) for node in self._here()})
         reasons = [f"node {node.id} is refused: {why}" for node, why in self.refused.items()]
         return "; ".join([
             f"sites that no node says it is, within {wait:g} s: {', '.join(missing)}",

@@ -66,11 +66,9 @@ class Secure:
 
     @property
     def exponent(self) -> int:
-        """The range as a power of two."""
         return exponent_of(self.range)
 
     def threshold_of(self, count: int) -> int:
-        """The threshold for ``count`` sites."""
         found = self.threshold or least_of(count)
         found = min(found, count) if self.threshold is None else found
         if not count / 2 < found <= count:
@@ -80,7 +78,6 @@ class Secure:
         return found
 
     def degree_of(self, count: int) -> int:
-        """The number of neighbours of each of ``count`` sites."""
         if self.neighbours is None:
             return degree_of(count)
         return min(self.neighbours, count - 1)
