@@ -144,14 +144,39 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
+        self.lock, self.sessions = Lock(), 0
+        self.ours = False
+        """Whether this process has connected to Ray, and not the user."""
+        self.bound = False
+        """Whether Ray was imported with ``LOOPBACK`` set."""
 
     def enter(self, address: str | None) -> ModuleType:
         with self.lock, self._variables(address is None):
-            ray, started = _connect(address, self.bound)
-            self.ours = self.ours or started
+            with extra("ray", "ray", 'engine "ray"'):
+                import ray
+            if not ray.is_initialized():
+                self._connect(ray, address)
+            elif address not in (None, "auto", connected := ray.get_runtime_context().gcs_address):
+                raise InputError(
+                    f"address {address!r}: this process is connected to the Ray cluster at {connected}; "
+                    "leave it with ray.shutdown() first, or give that address"
+                )
             self.sessions += 1
             return ray
+
+    def _connect(self, ray: ModuleType, address: str | None) -> None:
+        common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        if address is not None:
+            ray.init(address=address, **common)
+        elif not self.bound:
+            raise InputError(
+                "Ray was imported before it could be bound to loopback: set the environment variable "
+                f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
+            )
+        else:
+            # "local" starts a new cluster even if the machine runs another one.
+            ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
+        self.ours = True
 
     @contextmanager
     def _variables(self, local: bool) -> Iterator[None]:
@@ -181,37 +206,6 @@ class Cluster:
 
 
 CLUSTER = Cluster()
-
-
-def _connect(address: str | None, bound: bool) -> tuple[ModuleType, bool]:
-    """Ray, and whether this call has connected to it; ``bound`` says that it was imported with ``LOOPBACK`` set."""
-    with extra("ray", "ray", 'engine "ray"'):
-        import ray
-    if ray.is_initialized():
-        _check_address(ray, address)
-        return ray, False
-    common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    if address is not None:
-        ray.init(address=address, **common)
-    elif not bound:
-        raise InputError(
-            "Ray was imported before it could be bound to loopback: set the environment variable "
-            f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
-        )
-    else:
-        # "local" starts a new cluster even if the machine runs another one.
-        ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
-    return ray, True
-
-
-def _check_address(ray: ModuleType, address: str | None) -> None:
-    """Refuse the address of a cluster other than the one that this process is connected to."""
-    connected = ray.get_runtime_context().gcs_address
-    if address is not None and address not in ("auto", connected):
-        raise InputError(
-            f"address {address!r}: this process is connected to the Ray cluster at {connected}; "
-            "leave it with ray.shutdown() first, or give that address"
-        )
 
 
 class _HostActor:

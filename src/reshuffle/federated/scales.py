@@ -295,6 +295,12 @@ class Rescaling(Server):
     def shortened(self, state: State, step: float) -> float:
         return self.server.shortened(self._inner(state), step)
 
+    def stalled(self, state: State) -> str:
+        return self.server.stalled(self._inner(state))
+
+    def rejects(self, state: State, objective: float) -> bool:
+        return self.server.rejects(self._inner(state), objective)
+
     def doubts(self, state: State) -> str:
         return self.server.doubts(self._inner(state))
 

@@ -71,7 +71,30 @@ class SiteHost:
         return refused
 
     def _answers(self, task: Task) -> list[Reply | Failure]:
-        return self._train(task) if task.kind == "train" else self._each(task)
+        """The answers of clients, each by itself; a round of all clients of this host is one call, unless one of them fails."""
+        if task.kind == "train" and set(task.clients) == set(self.clients):
+            with suppress(Exception):
+                return self._host(self.clients, task).work(task)
+        found: list[Reply | Failure] = []
+        for c in task.clients:
+            try:
+                found += self._answer(c, task)
+            except Exception as error:  # The driver decides what to do about a client that fails.
+                found.append(Failure(c, self._told(error)))
+        return found
+
+    def _answer(self, client: int, task: Task) -> list[Reply | Failure]:
+        if task.kind == "train":
+            return self._host((client,), task).work(task.part([client]))
+        answer: Callable[[int, Task], dict[str, Plain]] | None = {
+            "hello": self._hello, "load": self._load, "curvature": self._curvature,
+            "columns": lambda c, task: moments(self._problem(c, task)),
+            "value": lambda c, task: seen(self._problem(c, task), task, task.x),
+            "metrics": self._metrics, "below": self._below,
+        }.get(task.kind)  # fmt: skip
+        if answer is None:
+            raise InputError(f"a message of kind {task.kind!r} is not known here")
+        return [task.reply(client, more=answer(client, task))]
 
     def _samples(self, client: int, task: Task) -> int:
         return int(self._loaded(client, task).table.y.shape[0])
@@ -92,23 +115,6 @@ class SiteHost:
         except InputError as error:
             return [Failure(client, self._told(error))]
         return []
-
-    def _each(self, task: Task) -> list[Reply | Failure]:
-        answer: Callable[[int, Task], dict[str, Plain]] | None = {
-            "hello": self._hello, "load": self._load, "curvature": self._curvature,
-            "columns": lambda c, task: moments(self._problem(c, task)),
-            "value": lambda c, task: seen(self._problem(c, task), task, task.x),
-            "metrics": self._metrics, "below": self._below,
-        }.get(task.kind)  # fmt: skip
-        found: list[Reply | Failure] = []
-        for c in task.clients:
-            try:
-                if answer is None:
-                    raise InputError(f"a message of kind {task.kind!r} is not known here")
-                found.append(task.reply(c, more=answer(c, task)))
-            except Exception as error:  # The driver decides what to do about a client that fails.
-                found.append(Failure(c, self._told(error)))
-        return found
 
     # --- answers -------------------------------------------------------------------------------
 
@@ -159,19 +165,6 @@ class SiteHost:
             f"test {task.more['agreed']}", (client,), lambda: self.model.problem(table, task.more)
         )
         return metrics(problem, task.x)
-
-    def _train(self, task: Task) -> list[Reply | Failure]:
-        """Train all clients of this host in one call if all are asked; otherwise, and if one of them fails, one by one."""
-        if set(task.clients) == set(self.clients):
-            with suppress(Exception):
-                return self._host(self.clients, task).work(task)
-        answers: list[Reply | Failure] = []
-        for c in task.clients:
-            try:
-                answers += self._host((c,), task).work(task.part([c]))
-            except Exception as error:
-                answers.append(Failure(c, self._told(error)))
-        return answers
 
     # --- what is kept --------------------------------------------------------------------------
 
