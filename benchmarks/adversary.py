@@ -274,7 +274,7 @@ EXEMPT: dict[str, str] = {
             "federated/secure/fixed_point.MOST_SITES", "federated/secure/fixed_point.SPAN", "federated/secure/graph.FEW",
             "federated/secure/keys.LARGEST", "federated/secure/keys.SIGNATURE", "federated/secure/masks.PIECE",
             "federated/secure/ranges.GROWS", "federated/secure/ranges.HIGHEST", "federated/secure/ranges.ROOM",
-            "federated/secure/rows.KEY", "federated/secure/rows.SKEW", "federated/secure/rows.TIME",
+            "federated/secure/header.KEY", "federated/secure/header.SKEW", "federated/secure/header.TIME",
             "federated/secure/masks.TAG", "federated/secure/masks.SIZE",
         ),
         "It is a size of messages, keys or ranges of secure sums, which have attackers of their own.",

@@ -36,9 +36,8 @@ class NodeSites(Sites):
     ) -> None:
         said = {str(record["site"]): record for record in nodes.said.values()}
         self._first = int(all(said[name]["first"] for name in nodes.sites))
-        tested = [AT_HOME if said[name]["test"] else None for name in nodes.sites]
         super().__init__(
-            [Site(AT_HOME, name, test) for name, test in zip(nodes.sites, tested, strict=True)],
+            [Site(AT_HOME, name, AT_HOME if said[name]["test"] else None) for name in nodes.sites],
             loss, penalty, settings.ridge, settings.intercept, standardise=settings.standardise,
             objective=settings.objective, power_rounds=settings.power_rounds, watch=self._watch,
             choose_penalty=_asked if penalty is None else None, secure=settings.made_secure() or False,

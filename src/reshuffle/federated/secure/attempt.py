@@ -14,7 +14,7 @@ from reshuffle.errors import InputError
 from reshuffle.federated.replies import Found
 from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
-from reshuffle.federated.secure.header import SumHeader
+from reshuffle.federated.secure.header import WIDTH, KeyRow, SumHeader, view_of
 from reshuffle.federated.secure.keys import SIGNATURE
 from reshuffle.federated.secure.masks import (
     MASK,
@@ -29,7 +29,6 @@ from reshuffle.federated.secure.masks import (
 )
 from reshuffle.federated.secure.parts import Layout, decoded, layout_of, size_of
 from reshuffle.federated.secure.protocol import SEALED
-from reshuffle.federated.secure.rows import WIDTH, KeyRow, view_of
 from reshuffle.federated.secure.wire import (
     INPUT,
     START,

@@ -18,11 +18,10 @@ from reshuffle.digests import digest
 from reshuffle.engines import Failure, Plain, Record, Reply, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.local import local_of
-from reshuffle.federated.secure.header import SumHeader, question_of
+from reshuffle.federated.secure.header import WIDTH, KeyRow, SumHeader, check_clock, question_of
 from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys, open_keys
 from reshuffle.federated.secure.parts import beyond, layout_text, parts_of, words_of
 from reshuffle.federated.secure.protocol import SEALED, SiteRound
-from reshuffle.federated.secure.rows import WIDTH, KeyRow, check_clock
 from reshuffle.federated.secure.settings import Secure
 from reshuffle.federated.secure.wire import (
     INPUT,

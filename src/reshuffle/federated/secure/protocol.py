@@ -21,7 +21,7 @@ from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
-from reshuffle.federated.secure.header import SumHeader
+from reshuffle.federated.secure.header import KeyRow, SumHeader, row_of, set_text, view_of
 from reshuffle.federated.secure.keys import SiteKeys
 from reshuffle.federated.secure.masks import (
     MASK,
@@ -39,7 +39,6 @@ from reshuffle.federated.secure.masks import (
     split,
     unseal,
 )
-from reshuffle.federated.secure.rows import KeyRow, row_of, set_text, view_of
 
 ORDER = ("keys", "shares", "input", "agree", "unmask")
 """The questions of an attempt."""

@@ -69,8 +69,7 @@ class Secure:
         return exponent_of(self.range)
 
     def threshold_of(self, count: int) -> int:
-        found = self.threshold or least_of(count)
-        found = min(found, count) if self.threshold is None else found
+        found = self.threshold or min(least_of(count), count)
         if not count / 2 < found <= count:
             raise InputError(
                 f"threshold must be more than half of the {count} sites that are asked and at most all of them, got {found}"
@@ -78,9 +77,7 @@ class Secure:
         return found
 
     def degree_of(self, count: int) -> int:
-        if self.neighbours is None:
-            return degree_of(count)
-        return min(self.neighbours, count - 1)
+        return degree_of(count) if self.neighbours is None else min(self.neighbours, count - 1)
 
     def shares_of(self, count: int) -> int:
         """The number of shares that recover a secret of one of ``count`` sites."""
