@@ -98,7 +98,8 @@ def _guard(task: Task, site: Site, settings: RunSettings, context: Context) -> G
 
 def _introduced(node: Any, config: Mapping[str, Any]) -> dict[str, str | int]:
     """The introduction of a node before the handshake: its site, whether it has held-out rows, and how it counts columns."""
-    told = {"site": str(node.get("site", "")), "version": __version__, "test": 0, "first": 0}
+    told: dict[str, str | int] = {"site": str(node.get("site", "")), "version": __version__}
+    told |= {"test": 0, "first": 0}
     # The handshake reports an error by its name, also for a setting that is unknown here.
     with suppress(InputError):
         settings = RunSettings.of(config)

@@ -145,11 +145,11 @@ class RunSettings:
 
     @property
     def cells(self) -> Cells:
-        lists = ("drop", "columns", "categories", "missing")
+        names = ("drop", "columns", "categories", "missing")
+        lists = {name: list_of(name, getattr(self, name)) for name in names}
         return Cells(
-            self.impute, *(list_of(name, getattr(self, name)) for name in lists),
-            self.offset or None, self.exposure or None,
-        )  # fmt: skip
+            self.impute, **lists, offset=self.offset or None, exposure=self.exposure or None
+        )
 
     def made_loss(self) -> Loss:
         return loss_by_name(self.loss, LOSSES)
