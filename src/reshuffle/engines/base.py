@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,11 +49,11 @@ class Task:
 
     @classmethod
     def question(
-        cls, kind: str, clients: Iterable[int], more: Record, x: Array = NOTHING, run: str = ""
+        cls, kind: str, clients: Iterable[int], more: Record, run: str, round: int = 0
     ) -> Task:
-        """A question outside of the rounds; it is a run of its own, if it does not belong to one."""
-        run = run or uuid.uuid4().hex
-        return cls(run, 0, 0.0, x, digest(x), tuple(clients), kind=kind, more=more)
+        """A question without a model."""
+        none = digest(NOTHING)
+        return cls(run, round, 0.0, NOTHING, none, tuple(clients), kind=kind, more=more)
 
     def parts(self, clients: Sequence[int], apart: bool) -> list[Task]:
         """This task for a host of these clients: in one part or, if they are kept ``apart``, one for each client."""

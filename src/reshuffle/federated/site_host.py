@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -278,10 +280,10 @@ class Loaded:
 
 def _stamp(site: Site) -> Stamp:
     """The stamp of a folder's files. A single file is read whole, and may change afterwards."""
-    if site.path is None or not site.path.is_dir():
+    if not isinstance(site.data, (str, os.PathLike)) or not Path(site.data).is_dir():
         return {}
     found: Stamp = {}
-    for entry in sorted(site.path.iterdir()):
+    for entry in sorted(Path(site.data).iterdir()):
         if entry.suffix == ".npy":
             about = entry.stat()
             found[str(entry)] = (

@@ -230,7 +230,7 @@ class Sites:
         if self.secure is None:
             return None
         sums = sums_of(self.secure, [str(site.name) for site in self.sites])
-        sums.meet(collect)
+        sums.meet(collect, uuid.uuid4().hex)
         return sums
 
     def _hello(self, collect: Gathering) -> dict[int, Record]:

@@ -104,9 +104,9 @@ class Attempt:
         every: bool = True,
     ) -> dict[int, T]:
         """The answers of the sites to a question, by client; sites whose answer is unusable are missing."""
-        record = sent({**more, "attempt": self.header.attempt})
-        task = Task.question(f"{START}{question}", clients, record, run=self.task.run)
-        found = self._asked(replace(task, round=self.task.round))
+        record, one = sent({**more, "attempt": self.header.attempt}), self.task
+        task = Task.question(f"{START}{question}", clients, record, one.run, one.round)
+        found = self._asked(task)
         good: dict[int, T] = {}
         for client in sorted(found.replies):
             try:

@@ -69,13 +69,13 @@ class SecureSums:
             before = 0.0 if kind == "train" else self._errors.get((kind, name), 0.0)
             self._errors[kind, name] = max(error, before)
 
-    def meet(self, collect: Gathering) -> None:
+    def meet(self, collect: Gathering, run: str) -> None:
         """Check the keys, names, clocks and thresholds of all sites before any data is touched."""
         count = len(self.names)
         more: dict[str, Plain] = sent({
             "names": json.dumps(self.names), "time": time.time(), "threshold": self.secure.threshold_of(count),
         })  # fmt: skip
-        task = Task.question(HELLO, range(count), more)
+        task = Task.question(HELLO, range(count), more, run)
         replies = Once(collect)(task)
         missing = [client for client in task.clients if client not in replies.replies]
         if missing:
