@@ -37,6 +37,18 @@ def write_atomically(path: Location, content: bytes) -> None:
         file.write(content)
 
 
+def write_new(path: Location, content: bytes, mode: int = 0o600) -> None:
+    """Write a file that is not there yet; from the moment it exists it has this mode, so that nobody else reads a secret in it."""
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        raise InputError(f"{path} is there already; keys are not overwritten") from None
+    with os.fdopen(number, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_csv(path: Location, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file, completely or not at all."""
     text = io.StringIO()

@@ -23,10 +23,15 @@ from reshuffle.errors import InputError
 from reshuffle.federated.secure import Secure
 from reshuffle.federated.secure.attempt import NoSum
 from reshuffle.federated.secure.fixed_point import FixedPoint
-from reshuffle.federated.secure.masks import add_mask, private_key
-from reshuffle.federated.secure.purposes import MASK, pair_mask_key
-from reshuffle.federated.secure.rows import SKEW, KeyRow
-from reshuffle.federated.secure.shares import SIZE, combine
+from reshuffle.federated.secure.header import SKEW, KeyRow
+from reshuffle.federated.secure.masks import (
+    MASK,
+    SIZE,
+    add_mask,
+    combine,
+    pair_mask_key,
+    private_key,
+)
 from reshuffle.federated.secure.wire import numbers, packed, read_rows, sent
 
 VALUES = np.array(
@@ -310,8 +315,8 @@ def test_a_site_that_uses_anothers_round_keys_is_refused(keys: Path) -> None:
     def copied(task: Task) -> Task:
         rows = read_rows(task.more, "keys", 136)
         header = one.guards[2].rounds[2].header
+        from reshuffle.federated.secure.header import row_of
         from reshuffle.federated.secure.keys import open_keys
-        from reshuffle.federated.secure.rows import row_of
 
         rows[2] = row_of(
             open_keys(one.folder, "site2"), header, int(time.time()), rows[1][:32], rows[1][32:64]

@@ -24,15 +24,17 @@ from reshuffle.federated.secure.keys import make_keys, open_keys
 from reshuffle.federated.secure.masks import (
     PIECE,
     add_mask,
+    combine,
     derived,
     pair_secret,
     private_key,
     public_bytes,
+    seal,
+    split,
+    unseal,
 )
 from reshuffle.federated.secure.parts import parts_of
 from reshuffle.federated.secure.ranges import Ranges
-from reshuffle.federated.secure.sealed import seal, unseal
-from reshuffle.federated.secure.shares import combine, split
 
 Secure = rs.federated.Secure
 

@@ -17,7 +17,7 @@ from reshuffle.datasets import Reading, load_data
 from reshuffle.engines import Task
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.medians import STEPS, is_threshold, search, shortest
-from reshuffle.federated.wording import retold
+from reshuffle.federated.private_text import retold
 
 Site, Sites = rs.federated.Site, rs.federated.Sites
 PENALTY = rs.penalties.ElasticNet(1e-3, 1e-2)

@@ -325,6 +325,7 @@ def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     """The command ended with a traceback, after the folder was made."""
     for name in ("cryptography", "cryptography.x509", "flwr.clientapp", "flwr.serverapp"):
         monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "reshuffle.flower.certificates")
     done = CliRunner().invoke(main, ["flower", "certs", str(tmp_path / "keys")])
     assert done.exit_code == 1
     assert 'pip install "reshuffle[flower]"' in done.output

@@ -119,7 +119,7 @@ def test_an_app_takes_offset_and_exposure_over_from_a_file_of_sites(
     nodes = {k: {"partition-id": k, "num-partitions": 3} for k in range(3)}
     found = train(LocalGrid(nodes, config), RunSettings.of(config))
     assert found.learned is not None
-    assert RunSettings.of(config).read.shifts == {"offset": "known", "exposure": "years"}
+    assert RunSettings.of(config).cells.shifts == {"offset": "known", "exposure": "years"}
 
 
 @pytest.mark.parametrize(

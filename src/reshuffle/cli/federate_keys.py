@@ -52,7 +52,7 @@ def keys(folder: Path, sites: tuple[str, ...], output: Output) -> None:
       reshuffle federate keys keys --site north
       reshuffle federate keys trial --site north --site south --site east
     """
-    from reshuffle.federated.secure.parties import check_installed
+    from reshuffle.federated.secure.settings import check_installed
 
     check_installed()
     from reshuffle.federated.secure.keys import make_keys

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from reshuffle.arrays import AnyArray, Array
+from reshuffle.digests import digest
 from reshuffle.engines.number_bytes import WHOLE, read, written
 from reshuffle.errors import InputError
 
@@ -17,8 +18,8 @@ OVERHEAD = 20
 """Even a small client costs about as much time as this many samples."""
 MANY = 16
 """With at least this many clients for each part, parts made of neighbours are even enough."""
-
-
+NOTHING = np.empty(0)
+"""The array of a message that needs none."""
 Plain = str | int | float | AnyArray
 Record = Mapping[str, Plain]
 """The part of a message besides the model: only arrays, numbers and strings."""
@@ -46,6 +47,20 @@ class Task:
     width: int = WHOLE
     """The bytes in which each number of x travels; the digits that they do not hold are zero."""
 
+    @classmethod
+    def question(
+        cls, kind: str, clients: Iterable[int], more: Record, run: str, round: int = 0
+    ) -> Task:
+        """A question without a model."""
+        none = digest(NOTHING)
+        return cls(run, round, 0.0, NOTHING, none, tuple(clients), kind=kind, more=more)
+
+    def parts(self, clients: Sequence[int], apart: bool) -> list[Task]:
+        """This task for a host of these clients: in one part or, if they are kept ``apart``, one for each client."""
+        whole = self.part(clients)
+        parts = [self.part([c]) for c in whole.clients] if apart else [whole]
+        return [part for part in parts if part.clients]
+
     def part(self, clients: Sequence[int]) -> Task:
         """This task for some of its clients."""
         asked = set(self.clients)
@@ -57,10 +72,14 @@ class Task:
     def nbytes(self, clients: Sequence[int]) -> int:
         """The bytes that go to these clients, without the names of the parts."""
         same = len(clients) * (self.x.nbytes * self.width // WHOLE + size_of(self.more))
-        if not (self.own or self.controls):
-            return same
         each = sum(size_of(self.own[c]) for c in clients if c in self.own)
         return same + each + sum(self.controls[c].nbytes for c in clients if c in self.controls)
+
+    def reply(self, client: int, model: Array = NOTHING, more: Record | None = None) -> Reply:
+        """A client's reply to this task, with its checksum."""
+        more = more or {}
+        check = checksum(model, more)
+        return Reply(self.run, self.round, client, self.digest, model, check, more)
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"x": written(self.x, self.width)}
@@ -142,11 +161,10 @@ def open_session(
 ) -> Session:
     """The hosts of a new run on this engine."""
     opened = engine.open(sizes, make_host)
-    name = type(engine).__name__
     missing = [part for part in ("sizes", "run_round", "close") if not hasattr(opened, part)]
     if missing:
         raise InputError(
-            f"engine {name}: open() must return a Session, and what it returned lacks {missing}"
+            f"engine {type(engine).__name__}: open() must return a Session, and what it returned lacks {missing}"
         )
     return opened
 
@@ -167,7 +185,7 @@ def size_of(record: Record) -> int:
     return sum(
         value.nbytes
         if isinstance(value, np.ndarray)
-        else len(str(value).encode())
+        else len(value.encode())
         if isinstance(value, str)
         else 8
         for value in record.values()

@@ -33,9 +33,7 @@ class Job:
         """The answers; if a host raises an error, all clients of the job have failed."""
         try:
             self.answers = self.work()
-        except (
-            BaseException
-        ) as error:  # This includes SystemExit: the driver decides what to do about it.
+        except BaseException as error:  # SystemExit too: the driver decides what to do about it.
             reason = f"{type(error).__name__}: {error}"
             self.answers = [Failure(c, reason) for c in self.clients]
 
@@ -142,17 +140,13 @@ def answers(
     A host works for all its clients in one job or, if they are kept ``apart``, in one job for each client, with its
     own time limit.
     """
-    for job in crew.run([*_jobs(hosts, task, apart)], timeout):
+    jobs = [
+        Job(part.clients, partial(host.work, part))
+        for host in hosts
+        for part in task.parts(host.clients, apart)
+    ]
+    for job in crew.run(jobs, timeout):
         if job.answers is not None:
             yield from job.answers
         elif timeout is not None:
             yield from (Failure(c, f"no answer within {timeout:g} s") for c in job.clients)
-
-
-def _jobs(hosts: Sequence[Host], task: Task, apart: bool) -> Iterator[Job]:
-    for host in hosts:
-        part = task.part(host.clients)
-        parts = [task.part([c]) for c in part.clients] if apart else [part]
-        for one in parts:
-            if one.clients:
-                yield Job(one.clients, partial(host.work, one))

@@ -88,14 +88,11 @@ class RaySession:
         common = {"max_restarts": restarts, "max_task_retries": restarts, "num_cpus": 0}
         actor = ray.remote(_HostActor)
         # The data is put once, so that later rounds send the model only; it is held, so that a restarted actor finds it.
-        self.data = [[ray.put(host)] for _, host in hosts]
         self.actors = [
-            (actor.options(**common, **where).remote(), tuple(host.clients))
+            (actor.options(**common, **where).remote(), [ray.put(host)], host.clients)
             for where, host in hosts
         ]
-        reports = ray.get(
-            [a.sizes.remote(data) for (a, _), data in zip(self.actors, self.data, strict=True)]
-        )
+        reports = ray.get([handle.sizes.remote(data) for handle, data, _ in self.actors])
         self.sizes = {client: size for report in reports for client, size in report.items()}
 
     def run_round(self, task: Task, timeout: float | None) -> list[Reply | Failure]:
@@ -106,19 +103,17 @@ class RaySession:
         return self._answers(task, timeout, apart=True)
 
     def _answers(self, task: Task, timeout: float | None, apart: bool) -> Iterator[Reply | Failure]:
-        ray = self.ray
-        parts = [
-            (handle, data, task.part(clients))
-            for (handle, clients), data in zip(self.actors, self.data, strict=True)
-        ]
+        ray, wanted, patience = self.ray, set(task.clients), None
+        if timeout is not None:  # Once for each client of a host, and once for the host itself.
+            most = max(len(wanted.intersection(clients)) for *_, clients in self.actors)
+            patience = timeout * (1 + most)
         asked = {
-            h.work.remote(data, one, timeout): one
-            for h, data, part in parts
-            for one in ([part.part([c]) for c in part.clients] if apart else [part])
-            if one.clients
+            handle.work.remote(data, part, timeout): part
+            for handle, data, clients in self.actors
+            for part in task.parts(clients, apart)
         }
         while asked:
-            done, _ = ray.wait(list(asked), timeout=_patience(parts, timeout))
+            done, _ = ray.wait(list(asked), timeout=patience)
             for reference in done:
                 part = asked.pop(reference)
                 try:
@@ -135,15 +130,10 @@ class RaySession:
     def close(self) -> None:
         if not self.actors:
             return
-        for handle, _ in self.actors:
+        for handle, *_ in self.actors:
             self.ray.kill(handle)
-        self.actors, self.data = [], []
+        self.actors = []
         CLUSTER.leave()
-
-
-def _patience(parts: Sequence[tuple[object, object, Task]], timeout: float | None) -> float | None:
-    """The seconds that a host may take: the time limit once for each of its clients, and once for itself."""
-    return None if timeout is None else timeout * (1 + max(len(part.clients) for *_, part in parts))
 
 
 class Cluster:
@@ -154,15 +144,39 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.lock, self.sessions, self.ours, self.bound = Lock(), 0, False, False
+        self.lock, self.sessions = Lock(), 0
+        self.ours = False
+        """Whether this process has connected to Ray, and not the user."""
+        self.bound = False
+        """Whether Ray was imported with ``LOOPBACK`` set."""
 
     def enter(self, address: str | None) -> ModuleType:
-        """Connect to Ray for one more session."""
         with self.lock, self._variables(address is None):
-            ray, started = _connect(address, self.bound)
-            self.ours = self.ours or started
+            with extra("ray", "ray", 'engine "ray"'):
+                import ray
+            if not ray.is_initialized():
+                self._connect(ray, address)
+            elif address not in (None, "auto", connected := ray.get_runtime_context().gcs_address):
+                raise InputError(
+                    f"address {address!r}: this process is connected to the Ray cluster at {connected}; "
+                    "leave it with ray.shutdown() first, or give that address"
+                )
             self.sessions += 1
             return ray
+
+    def _connect(self, ray: ModuleType, address: str | None) -> None:
+        common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+        if address is not None:
+            ray.init(address=address, **common)
+        elif not self.bound:
+            raise InputError(
+                "Ray was imported before it could be bound to loopback: set the environment variable "
+                f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
+            )
+        else:
+            # "local" starts a new cluster even if the machine runs another one.
+            ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
+        self.ours = True
 
     @contextmanager
     def _variables(self, local: bool) -> Iterator[None]:
@@ -182,7 +196,6 @@ class Cluster:
                     os.environ[name] = value
 
     def leave(self) -> None:
-        """End the use of Ray by one session."""
         with self.lock:
             self.sessions -= 1
             if self.sessions == 0 and self.ours:
@@ -193,37 +206,6 @@ class Cluster:
 
 
 CLUSTER = Cluster()
-
-
-def _connect(address: str | None, bound: bool) -> tuple[ModuleType, bool]:
-    """Ray, and whether this call has connected to it; ``bound`` says that it was imported with ``LOOPBACK`` set."""
-    with extra("ray", "ray", 'engine "ray"'):
-        import ray
-    if ray.is_initialized():
-        _check_address(ray, address)
-        return ray, False
-    common: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    if address is not None:
-        ray.init(address=address, **common)
-    elif not bound:
-        raise InputError(
-            "Ray was imported before it could be bound to loopback: set the environment variable "
-            f"{LOOPBACK}=0 before importing it, call ray.init yourself, or give an address"
-        )
-    else:
-        # "local" starts a new cluster even if the machine runs another one.
-        ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **common)
-    return ray, True
-
-
-def _check_address(ray: ModuleType, address: str | None) -> None:
-    """Refuse the address of a cluster other than the one that this process is connected to."""
-    connected = ray.get_runtime_context().gcs_address
-    if address is not None and address not in ("auto", connected):
-        raise InputError(
-            f"address {address!r}: this process is connected to the Ray cluster at {connected}; "
-            "leave it with ray.shutdown() first, or give that address"
-        )
 
 
 class _HostActor:

@@ -123,10 +123,10 @@ def _features(said: Mapping[int, Record], called: Callable[[int], str]) -> int:
     """The number of features; for sparse data the largest of all sites, because trailing zeros are not written."""
     counts = {c: record["features"] for c, record in said.items()}
     dense = {c: counts[c] for c in counts if not said[c]["sparse"]}
-    _same("features", dense, called) if len(dense) > 1 else None
+    if dense:
+        _same("features", dense, called)
     most = max(counts, key=lambda c: counts[c])
-    for c in dense:
-        _same("features", {most: counts[most], c: counts[c]}, called)
+    _same("features", {most: counts[most]} | dense, called)
     return int(counts[most])
 
 

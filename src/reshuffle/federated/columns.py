@@ -19,7 +19,7 @@ from reshuffle.digests import digest
 from reshuffle.engines import Plain
 from reshuffle.errors import InputError
 from reshuffle.federated.medians import is_threshold
-from reshuffle.federated.wording import in_words_of_sites
+from reshuffle.federated.private_text import in_words_of_sites
 from reshuffle.objective import Array
 
 NUMBER, CATEGORY, EMPTY = "number", "category", "empty"
@@ -72,11 +72,6 @@ class Cells:
         named = {"offset": self.offset, "exposure": self.exposure}
         return {name: column for name, column in named.items() if column is not None}
 
-    @property
-    def given(self) -> bool:
-        """Whether a setting is given that only tables can use."""
-        return self != Cells()
-
 
 @dataclass(frozen=True, eq=False)
 class SiteColumns:
@@ -107,8 +102,7 @@ class SiteColumns:
         levels, counts = {}, {}
         for name in [n for n, kind in kinds.items() if kind == CATEGORY]:
             levels[name], codes = self.columns[name].categories()
-            tally = np.bincount(codes[codes >= 0], minlength=len(levels[name]))
-            counts[name] = tally.tolist()
+            counts[name] = np.bincount(codes[codes >= 0], minlength=len(levels[name])).tolist()
         record: dict[str, Plain] = {
             "columns": json.dumps(kinds),
             "levels": json.dumps(levels),
@@ -123,8 +117,8 @@ class SiteColumns:
             record["filled"] = np.array([v.size for v in numbers], dtype=np.float64)
         if moments:
             means = [v.mean() if v.size else 0.0 for v in numbers]
+            spread = [np.sum((v - m) ** 2) for v, m in zip(numbers, means, strict=True)]
             record["means"] = np.array(means, dtype=np.float64)
-            spread = [float(np.sum((v - m) ** 2)) for v, m in zip(numbers, means, strict=True)]
             record["squares"] = np.array(spread, dtype=np.float64)
         return record
 

@@ -7,9 +7,11 @@ becomes the federation's median, a missing category its most frequent one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,78 +28,89 @@ from reshuffle.objective import Array
 Called = Callable[[int], str]
 Below = Callable[[list[str], Array], Array]
 """A function that returns the number of values, over all sites, of these columns below these thresholds."""
+MOMENTS = ("filled", "means", "squares")
+"""Arrays with an entry for each column that does not hold categories."""
+
+
+class ColumnsReport(NamedTuple):
+    """What a site says about the columns of its table."""
+
+    kinds: dict[str, str]
+    counts: dict[str, dict[str, int]]
+    """Of each column of categories the levels with the number of their rows, 0 where it is not told."""
+    unused: set[str]
+    """The names to drop, or to take as categories, that the site does not have."""
+    numbers: dict[str, dict[str, float]]
+    """``filled``, ``means`` and ``squares``, as far as they are told, by the names of the other columns."""
+
+    @classmethod
+    def of(cls, record: Record, name: str, impute: bool) -> ColumnsReport:
+        """The report in a record; one that contradicts itself is refused."""
+        try:
+            kinds = dict(json.loads(str(record["columns"])))
+            levels = dict(json.loads(str(record["levels"])))
+            unused = set(json.loads(str(record["unused"])))
+            counts = {name: [0] * len(known) for name, known in levels.items()}
+            if impute:
+                counts = dict(json.loads(str(record["counts"])))
+            texts = [name for name, kind in kinds.items() if kind == CATEGORY]
+            others = [name for name in kinds if name not in texts]
+            told = {n: np.asarray(record[n]) for n in MOMENTS if n in record}
+            good = (
+                set(kinds.values()) <= {NUMBER, CATEGORY, EMPTY}
+                and set(levels) == set(counts) == set(texts)
+                and all(isinstance(text, str) for text in chain(unused, *levels.values()))
+                and all(len(set(levels[n])) == len(levels[n]) == len(counts[n]) for n in texts)
+                and all(type(k) is int and k >= 0 for k in chain(*counts.values()))
+                and all(values.shape == (len(others),) for values in told.values())
+            )
+        except (ValueError, KeyError, TypeError):
+            good = False
+        if not good:
+            raise InputError(f"{name} reports columns, levels and counts that do not fit together")
+        tallies = {n: dict(zip(levels[n], counts[n], strict=True)) for n in texts}
+        numbers = {n: dict(zip(others, values, strict=True)) for n, values in told.items()}
+        return cls(kinds, tallies, unused, numbers)
 
 
 def agree_encoding(
     said: Mapping[int, Record], called: Called, cells: Cells, standardise: bool, below: Below
 ) -> TableEncoding:
     """The encoding that all sites use, from their reports about their columns; columns are in the order of the first site."""
-    columns = {c: _columns_of(record, called(c), cells) for c, record in said.items()}
-    _refuse_unused(said, cells)
-    _same_columns(columns, called)
-    first = next(iter(columns.values()))
+    reports = {c: ColumnsReport.of(said[c], called(c), cells.impute) for c in said}
+    every = list(reports.values())
+    _refuse_unused(every, cells)
+    _same_columns({c: report.kinds for c, report in reports.items()}, called)
     parts: list[Part] = []
-    for name in first:
-        if _kind(name, {c: kinds[name] for c, kinds in columns.items()}, called) == NUMBER:
-            parts.append(Number(name))
-        else:
-            parts.append(_category(name, said, cells))
-    numbers = [part for part in parts if isinstance(part, Number)]
+    for name in every[0].kinds:
+        kind = _kind(name, {c: report.kinds[name] for c, report in reports.items()}, called)
+        parts.append(Number(name) if kind == NUMBER else _category(name, every, cells))
+    names = [part.name for part in parts if isinstance(part, Number)]
     told = {
-        name: _by_name(name, [part.name for part in numbers], columns, said)
-        for name in ("filled", "means", "squares")
-        if name in next(iter(said.values()))
+        part: np.array([[one.numbers[part][n] for n in names] for one in every], dtype=np.float64)
+        for part in every[0].numbers
     }
-    if cells.impute and numbers:
-        names, counts = [part.name for part in numbers], told["filled"].sum(axis=0)
-        fills = search(lambda at: below(names, at), counts)
-        numbers = [replace(part, fill=fill) for part, fill in zip(numbers, fills, strict=True)]
-    if standardise and numbers:
+    known = {name: Number(name) for name in names}
+    if cells.impute and names:
+        fills = search(lambda at: below(names, at), told["filled"].sum(axis=0))
+        known = {n: replace(known[n], fill=fill) for n, fill in zip(names, fills, strict=True)}
+    if standardise and names:
         scales = pooled(told["filled"], told["means"], told["squares"].sum(axis=0))
-        numbers = [
-            replace(part, centre=float(centre), scale=float(scale))
-            for part, centre, scale in zip(numbers, *scales, strict=True)
-        ]
-    known: dict[str, Part] = {part.name: part for part in numbers}
-    parts = [known.get(part.name, part) for part in parts]
+        known = {
+            n: replace(known[n], centre=float(centre), scale=float(scale))
+            for n, centre, scale in zip(names, *scales, strict=True)
+        }
     record = next(iter(said.values()))
     missing = (*Reading().missing, *cells.missing)
     return TableEncoding(
-        tuple(parts), str(record["target"]), missing, str(record["separator"]), True
-    )
+        tuple(known.get(part.name, part) for part in parts),
+        str(record["target"]), missing, str(record["separator"]), True,
+    )  # fmt: skip
 
 
-def _columns_of(record: Record, name: str, cells: Cells) -> dict[str, str]:
-    """The columns of a site and their kinds; a report that contradicts itself is refused."""
-    try:
-        columns = dict(json.loads(str(record["columns"])))
-        levels = dict(json.loads(str(record["levels"])))
-        counts = dict(json.loads(str(record["counts"]))) if cells.impute else levels
-        unused = set(json.loads(str(record["unused"])))
-        texts = [name for name, kind in columns.items() if kind == CATEGORY]
-        numbers = len(columns) - len(texts)
-        arrays = [record[n] for n in ("filled", "means", "squares") if n in record]
-        good = (
-            set(columns.values()) <= {NUMBER, CATEGORY, EMPTY}
-            and set(levels) == set(counts) == set(texts)
-            and all(isinstance(text, str) for text in chain(unused, *levels.values()))
-            and all(len(set(levels[n])) == len(levels[n]) == len(counts[n]) for n in texts)
-            and (
-                not cells.impute or all(type(k) is int and k >= 0 for k in chain(*counts.values()))
-            )
-            and all(np.shape(array) == (numbers,) for array in arrays)
-        )
-    except (ValueError, KeyError, TypeError):
-        good = False
-    if not good:
-        raise InputError(f"{name} reports columns, levels and counts that do not fit together")
-    return columns
-
-
-def _refuse_unused(said: Mapping[int, Record], cells: Cells) -> None:
+def _refuse_unused(reports: Sequence[ColumnsReport], cells: Cells) -> None:
     """Refuse a name of a column to leave out, or to take as categories, that no site has."""
-    unused = [set(json.loads(str(record["unused"]))) for record in said.values()]
-    nowhere = set.intersection(*unused)
+    nowhere = set.intersection(*(report.unused for report in reports))
     for setting in ("drop", "categories"):
         for name in getattr(cells, setting):
             if name in nowhere:
@@ -126,64 +139,41 @@ def _kind(name: str, kinds: Mapping[int, str], called: Called) -> str:
         raise InputError(
             f"column {name!r} holds no value at any site; leave it out with drop = [{name!r}]"
         )
-    for wanted, other in ((NUMBER, CATEGORY), (CATEGORY, NUMBER)):
-        first, kind = next(iter(given.items()))
-        strange = [c for c, found in given.items() if found == other]
-        if kind == wanted and strange:
-            words = {NUMBER: "numbers", CATEGORY: "texts"}
-            raise InputError(
-                f"sites must agree: column {name!r} of {called(strange[0])} holds {words[other]}, of {called(first)} "
-                f"{words[wanted]}; correct it, take every value as a category with categories = [{name!r}], or leave it "
-                f"out with drop = [{name!r}]"
-            )
-    return next(iter(given.values()))
-
-
-def _category(name: str, said: Mapping[int, Record], cells: Cells) -> Category:
-    """All levels that occur at any site, and the most frequent one if missing values are filled in."""
-    total: dict[str, int] = {}
-    for record in said.values():
-        levels = json.loads(str(record["levels"])).get(name, [])
-        counts = (
-            json.loads(str(record["counts"]))[name]
-            if cells.impute and levels
-            else [0] * len(levels)
+    first, kind = next(iter(given.items()))
+    strange = [c for c, found in given.items() if found != kind]
+    if strange:
+        words = {NUMBER: "numbers", CATEGORY: "texts"}
+        raise InputError(
+            f"sites must agree: column {name!r} of {called(strange[0])} holds {words[given[strange[0]]]}, of {called(first)} "
+            f"{words[kind]}; correct it, take every value as a category with categories = [{name!r}], or leave it "
+            f"out with drop = [{name!r}]"
         )
-        for level, count in zip(levels, counts, strict=True):
-            total[level] = total.get(level, 0) + count
+    return kind
+
+
+def _category(name: str, reports: Sequence[ColumnsReport], cells: Cells) -> Category:
+    """All levels that occur at any site, and the most frequent one if missing values are filled in."""
+    total = Counter[str]()
+    for report in reports:
+        total.update(report.counts.get(name, {}))
     if len(total) > LEVELS and name not in cells.categories:
         raise InputError(
             f"column {name!r} has {len(total):,} different texts over all sites, which is too many for categories: leave "
             f"it out with drop = [{name!r}], or take each as a category with categories = [{name!r}]"
         )
-    total = _one_spelling(total)
-    ordered = tuple(sorted(total))
-    usual = max(ordered, key=lambda level: total[level]) if cells.impute else None
+    spelt = _one_spelling(total)
+    ordered = tuple(sorted(spelt))
+    usual = max(ordered, key=spelt.__getitem__) if cells.impute else None
     return Category(name, ordered, usual)
 
 
 def _one_spelling(total: Mapping[str, int]) -> dict[str, int]:
     """Levels with their counts; numbers of equal value, such as 3 and 3.0, are one level, written in the shorter way."""
     known: dict[float | str, str] = {}
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for level in sorted(total, key=lambda text: (len(text), text)):
         kept = known.setdefault(float(level) if is_number(level) else level, level)
-        found[kept] = found.get(kept, 0) + total[level]
-    return found
-
-
-def _by_name(
-    part: str,
-    names: list[str],
-    columns: Mapping[int, Mapping[str, str]],
-    said: Mapping[int, Record],
-) -> Array:
-    """The sites' reports of their columns of numbers, in one order; zero where a site lacks a column."""
-    found = np.zeros((len(said), len(names)))
-    for row, (client, record) in zip(found, said.items(), strict=True):
-        own = [name for name, kind in columns[client].items() if kind != CATEGORY]
-        place = dict(zip(own, np.asarray(record[part]), strict=True))
-        row[:] = [place[name] for name in names]
+        found[kept] += total[level]
     return found
 
 

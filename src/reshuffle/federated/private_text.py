@@ -1,8 +1,9 @@
-"""Error texts that may leave a site: without cells of its table and without folders of its machine.
+"""Error texts as sites tell them: without cells of the table and without folders of the machine, in the words of sites.
 
 A reader of tables quotes the cell or line that it could not read. That helps the owner of the file, but must not leave the site.
 The full text is written to the log of the site. The driver gets it without quotations, except names of columns; of errors that are
-not this package's own it gets only the type.
+not this package's own it gets only the type. Advice about a table names settings of ``sites.toml`` and ``Sites`` instead of options of
+``fit``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from reshuffle.errors import InputError
@@ -27,6 +29,18 @@ BETWEEN = re.compile(r"\s*(?:,|and|or|, and|, or)\s*")
 FOLDERS = re.compile(r"(?<![\w.…])(?:/[^/\s'\":,;]+)+/")
 """The folders of an absolute path, without the name of the file."""
 HIDDEN = "'…'"
+NAME_IN_SHELL = r"('[^']*'|\"[^\"]*\"|[\w.-]*\w)"
+"""A name in the form for a shell."""
+OPTIONS = {"--drop": "drop", "--categorical": "categories", "--missing": "missing"}
+"""Options of ``fit`` that take a name, and the lists of sites."""
+WORDS_OF_SITES = {
+    "give --drop-missing-target to leave such rows out": "leave such rows out of the table",
+    "fit with --impute": "give impute = true",
+    "with --impute": "and impute = true",
+    "--impute": "impute = true",
+    "--target": "target",
+    **OPTIONS,
+}
 
 
 def without_cells(text: str) -> str:
@@ -76,3 +90,32 @@ def _without_folders(text: str, paths: Iterable[object]) -> str:
     for folder in sorted(folders - {os.sep}, key=len, reverse=True):
         text = text.replace(f"{folder}{os.sep}", f"…{os.sep}")
     return text
+
+
+def retold(text: str) -> str:
+    """A message with the settings of sites in place of options of the command ``fit``.
+
+    >>> retold("leave it out with --drop 'marital status', or give --impute")
+    "leave it out with drop = ['marital status'], or give impute = true"
+    >>> retold("the target 'y' has no value; give --drop-missing-target to leave such rows out")
+    "the target 'y' has no value; leave such rows out of the table"
+    """
+    for option, setting in OPTIONS.items():
+        given = re.compile(rf"{option} {NAME_IN_SHELL}")
+        text = given.sub(lambda m, s=setting: f"{s} = [{_quoted(m[1])}]", text)  # type: ignore[misc]
+    for option, setting in WORDS_OF_SITES.items():
+        text = text.replace(option, setting)
+    return text
+
+
+def _quoted(name: str) -> str:
+    return name if name[0] in "'\"" else f"'{name}'"
+
+
+@contextmanager
+def in_words_of_sites() -> Iterator[None]:
+    """Reword an ``InputError`` about a table for sites."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(retold(str(error))) from None

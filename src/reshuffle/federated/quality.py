@@ -40,7 +40,6 @@ class Quality(Mapping[str, Mapping[str, float]]):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The columns of this table."""
         known = {metric for row in self.table.values() for metric in row}
         return tuple(metric for metric in METRICS if metric in known)
 

@@ -58,15 +58,17 @@ def moments(problem: FiniteSum) -> dict[str, Plain]:
         mean = X.T @ weights / total
         squares = np.maximum(X.power(2).T @ weights - total * mean**2, 0.0)
         filled = (X != 0).T @ weights
-        return {"mean": mean, "squares": squares, "filled": filled, "weight": total, "sparse": 1}
-    length = max(PIECE // fit.features, 1)
-    parts = [
-        (rows.values[k : k + length], weights[k : k + length]) for k in range(0, fit.n, length)
-    ]
-    mean = np.sum([w @ part.astype(np.float64, copy=False) for part, w in parts], axis=0) / total
-    squares = np.sum([w @ (part - mean) ** 2 for part, w in parts], axis=0)
-    filled = np.sum([w @ (part != 0) for part, w in parts], axis=0)
-    return {"mean": mean, "squares": squares, "filled": filled, "weight": total, "sparse": 0}
+    else:
+        length = max(PIECE // fit.features, 1)
+        starts = range(0, fit.n, length)
+        parts = [(rows.values[k : k + length], weights[k : k + length]) for k in starts]
+        mean = (
+            np.sum([w @ part.astype(np.float64, copy=False) for part, w in parts], axis=0) / total
+        )
+        squares = np.sum([w @ (part - mean) ** 2 for part, w in parts], axis=0)
+        filled = np.sum([w @ (part != 0) for part, w in parts], axis=0)
+    told = {"mean": mean, "squares": squares, "filled": filled}
+    return {**told, "weight": total, "sparse": int(not rows.dense)}
 
 
 class Units(NamedTuple):

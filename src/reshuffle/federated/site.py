@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,17 @@ class Site:
             raise InputError(f"drop must be a list of names of columns, got {shown(self.drop)}")
 
     @property
+    def path(self) -> Path | None:
+        """The path of its data, if it is given by one."""
+        return Path(self.data) if isinstance(self.data, (str, os.PathLike)) else None
+
+    @property
+    def first_index(self) -> int:
+        """The index of the first feature in files of this form: 1 in LIBSVM format, else 0."""
+        path = self.path
+        return int(path is not None and path.suffix != ".npz" and not path.is_dir())
+
+    @property
     def paths(self) -> tuple[object, ...]:
         """The paths of its files, which must not be revealed to others; some entries may be arrays or None."""
         return self.data, self.test, self.audit, self.state, self.keys
@@ -98,8 +110,7 @@ class Site:
 
     def called(self, number: int) -> str:
         """The words by which messages name the site."""
-        path = isinstance(self.data, (str, os.PathLike))
-        name = self.name or (os.fspath(self.data) if path else None)  # type: ignore[arg-type]
+        name = self.name or self.path
         return f"client {number}" if name is None else f"client {number} ({name})"
 
 
@@ -119,18 +130,22 @@ class Model:
 
     def report(self, table: SiteTable, version: str, moments: bool) -> dict[str, Plain]:
         """The record by which a site describes itself before the first round; nothing else is sent."""
-        columns = table.columns
+        columns, weights = table.columns, np.empty(0)
+        parts: tuple[object, ...]
+        more: dict[str, Plain] = {}
         if columns is None:
-            shape, parts = self._rows(table)
-            if moments and isinstance(table.X, Shards):
+            rows, n, features = check_rows(table.X)
+            dense, weights = rows.dense, check_weights(table.sample_weight, n)
+            parts = (rows.identity,) if isinstance(rows, Shards) else tuple(rows)
+            if moments and isinstance(rows, Shards):
                 raise InputError(
                     "standardise: rows on disk are not standardised on the way; standardise them before they are converted"
                 )
-            more = _moments(table.X, shape[2]) if moments else {}
+            if moments:
+                more = _moments(table.X, weights)
         else:
-            shape = (table.y.shape[0], len(columns.columns), np.empty(0), True)
+            n, features, dense = table.y.shape[0], len(columns.columns), True
             parts, more = (columns.content(),), columns.report(moments)
-        n, features, weights, dense = shape
         if table.y.shape[:1] != (n,):
             raise InputError(f"y must have one entry for each of {n} rows, got {table.y.shape}")
         if not self.labelled and table.y.dtype.kind not in "fiub":
@@ -158,12 +173,6 @@ class Model:
         check_offsets(table.offset, table.exposure, n, self.loss)
         return record | more
 
-    def _rows(self, table: SiteTable) -> tuple[tuple[int, int, AnyArray, bool], tuple[object, ...]]:
-        """The numbers of samples and features, the weights and whether rows are dense; and the contents of the rows."""
-        rows, n, features = check_rows(table.X)
-        parts = (rows.identity,) if isinstance(rows, Shards) else tuple(rows)
-        return (n, features, check_weights(table.sample_weight, n), rows.dense), parts
-
     def problem(self, table: SiteTable, agreed: Record, weight: float = 1.0) -> Problem:
         """The client's problem in the form on which all sites have agreed."""
         X: Any = table.X
@@ -178,13 +187,13 @@ class Model:
             X = standardised(X, np.asarray(agreed["mean"]), np.asarray(agreed["deviation"]))
         # Local work needs nothing else of ψ.
         convex = L2(float(agreed["mu"])) if agreed["mu"] else None
-        if not self.labelled:
+        if self.labelled:
+            problem = self._of_labels(X, table, json.loads(str(agreed["classes"])), convex)
+        else:
             problem = Problem(
                 X, table.y, self.loss, convex, self.ridge, table.sample_weight, self.intercept,
                 **table.shifts,
             )  # fmt: skip
-        else:
-            problem = self._of_labels(X, table, json.loads(str(agreed["classes"])), convex)
         return problem if weight == 1.0 else problem.weighted(weight)
 
     def _of_labels(

@@ -48,7 +48,6 @@ class SiteTable(NamedTuple):
 
     @property
     def shifts(self) -> dict[str, object]:
-        """The offset and the exposure, if they are given."""
         known = {"offset": self.offset, "exposure": self.exposure}
         return {name: values for name, values in known.items() if values is not None}
 
@@ -83,7 +82,7 @@ def load(
 
 def _refuse_cells(cells: Cells, drop: Sequence[str]) -> None:
     """Refuse settings of tables for data that is a matrix."""
-    if cells.given or drop:
+    if cells != PLAIN or drop:
         raise InputError(
             "impute, drop, columns, categories, missing and the columns of offset and exposure are for tables (CSV or Parquet "
             "files), and its data is a matrix: leave them out, or prepare its rows before; offset and exposure may be "
@@ -123,18 +122,14 @@ def _folder(path: Path) -> SiteTable:
             )
     X = np.load(path / "X.npy", mmap_mode="r", allow_pickle=False)
     y = np.load(path / "y.npy", allow_pickle=False)
-    weights, names = path / "sample_weight.npy", path / "names.txt"
-    return SiteTable(
-        X,
-        y,
-        np.load(weights, allow_pickle=False) if weights.exists() else None,
-        _names(names.read_text(encoding="utf-8").splitlines() if names.exists() else None, X),
-        **{
-            name: np.load(path / f"{name}.npy", allow_pickle=False)
-            for name in SHIFTS
-            if (path / f"{name}.npy").exists()
-        },
-    )
+    more = {
+        name: np.load(path / f"{name}.npy", allow_pickle=False)
+        for name in ("sample_weight", *SHIFTS)
+        if (path / f"{name}.npy").exists()
+    }
+    file = path / "names.txt"
+    names = file.read_text(encoding="utf-8").splitlines() if file.exists() else None
+    return SiteTable(X, y, names=_names(names, X), **more)
 
 
 def _given(given: object) -> SiteTable:
@@ -159,9 +154,8 @@ def _given(given: object) -> SiteTable:
                 "X is a data frame with columns that do not hold numbers: write it to a CSV or Parquet file and give the "
                 "path, which takes texts and missing cells, or turn them into numbers first"
             )
-    shifts = {name: given[name] for name in SHIFTS if name in given}
-    weights = given.get("sample_weight")
-    return SiteTable(X, np.asarray(given["y"]), weights, _names(names, X), **shifts)
+    more = {name: given[name] for name in ("sample_weight", *SHIFTS) if name in given}
+    return SiteTable(X, np.asarray(given["y"]), names=_names(names, X), **more)
 
 
 def _sparse(given: Mapping[str, Any]) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reshuffle.engines import Failure, Plain, Reply, Task, checksum
+from reshuffle.engines import Failure, Plain, Reply, Task
 from reshuffle.errors import InputError
-from reshuffle.federated.audit import Audit
+from reshuffle.federated.audit import note
 from reshuffle.federated.client_state import ClientStates
 from reshuffle.federated.columns import Cells
 from reshuffle.federated.held_out import metrics
@@ -31,8 +31,6 @@ from reshuffle.solvers.exact.sample_start import sample_of
 
 if TYPE_CHECKING:
     from reshuffle.federated.secure.guard import Guard
-
-NOTHING = np.empty(0)
 
 
 @dataclass(eq=False)
@@ -68,16 +66,41 @@ class SiteHost:
         return {}
 
     def work(self, task: Task) -> list[Reply | Failure]:
-        refused = [*self._noted(task)]
+        refused = [one for c in task.clients for one in self._noted(task, c)]
         heard = task.part([c for c in task.clients if c not in {one.client for one in refused}])
         if self.guard is None:
             answers = self._answers(heard)
         else:
             answers = self.guard.answers(heard, self._answers, self._samples)
-        return [*refused, *(self._leaves(task, answer) for answer in answers)]
+        for answer in answers:
+            refused += self._noted(task, answer.client, answer) or [answer]
+        return refused
 
     def _answers(self, task: Task) -> list[Reply | Failure]:
-        return self._train(task) if task.kind == "train" else self._each(task)
+        """The answers of clients, each by itself; a round of all clients of this host is one call, unless one of them fails."""
+        if task.kind == "train" and set(task.clients) == set(self.clients):
+            with suppress(Exception):
+                return self._host(self.clients, task).work(task)
+        found: list[Reply | Failure] = []
+        for c in task.clients:
+            try:
+                found += self._answer(c, task)
+            except Exception as error:  # The driver decides what to do about a client that fails.
+                found.append(Failure(c, self._told(error)))
+        return found
+
+    def _answer(self, client: int, task: Task) -> list[Reply | Failure]:
+        if task.kind == "train":
+            return self._host((client,), task).work(task.part([client]))
+        answer: Callable[[int, Task], dict[str, Plain]] | None = {
+            "hello": self._hello, "load": self._load, "curvature": self._curvature,
+            "columns": lambda c, task: moments(self._problem(c, task)),
+            "value": lambda c, task: seen(self._problem(c, task), task, task.x),
+            "metrics": self._metrics, "below": self._below,
+        }.get(task.kind)  # fmt: skip
+        if answer is None:
+            raise InputError(f"a message of kind {task.kind!r} is not known here")
+        return [task.reply(client, more=answer(client, task))]
 
     def _samples(self, client: int, task: Task) -> int:
         return int(self._loaded(client, task).table.y.shape[0])
@@ -86,43 +109,18 @@ class SiteHost:
         """The reason of a failure, without the folders of the files of sites."""
         return told(error, *(path for site in self.sites for path in site.paths))
 
-    def _noted(self, task: Task) -> Iterator[Failure]:
-        """Write each message to the audit file of its client; a client whose file cannot be written does not get the message."""
-        for c in task.clients:
-            path = self._site(c).audit
-            try:
-                if path is not None:
-                    Audit(path).came(task, c)
-            except InputError as error:
-                yield Failure(c, self._told(error))
-
-    def _leaves(self, task: Task, answer: Reply | Failure) -> Reply | Failure:
-        """The answer, after it was written to the audit file; otherwise it does not leave."""
-        path = self._site(answer.client).audit
+    def _noted(
+        self, task: Task, client: int, answer: Reply | Failure | None = None
+    ) -> list[Reply | Failure]:
+        """Write a message, or the answer to it, to the audit file of its client; if that fails, the message is not heard, and the
+        answer does not leave."""
+        path = self._site(client).audit
         try:
             if path is not None:
-                Audit(path).left(task, answer)
+                note(path, task, client, answer)
         except InputError as error:
-            return Failure(answer.client, self._told(error))
-        return answer
-
-    def _each(self, task: Task) -> list[Reply | Failure]:
-        answer: Callable[[int, Task], dict[str, Plain]] | None = {
-            "hello": self._hello, "load": self._load, "curvature": self._curvature,
-            "columns": self._columns, "value": self._value, "metrics": self._metrics,
-            "below": self._below,
-        }.get(task.kind)  # fmt: skip
-        found: list[Reply | Failure] = []
-        for c in task.clients:
-            try:
-                if answer is None:
-                    raise InputError(f"a message of kind {task.kind!r} is not known here")
-                more = answer(c, task)
-                check = checksum(NOTHING, more)
-                found.append(Reply(task.run, task.round, c, task.digest, NOTHING, check, more))
-            except Exception as error:  # The driver decides what to do about a client that fails.
-                found.append(Failure(c, self._told(error)))
-        return found
+            return [Failure(client, self._told(error))]
+        return []
 
     # --- answers -------------------------------------------------------------------------------
 
@@ -139,21 +137,16 @@ class SiteHost:
         """The load of the local work, and the constants that steps are chosen by."""
         problem, local = self._problem(client, task), local_of(task.more)
         local.rehearse(problem)
+        load = local.load(problem)
+        record: dict[str, Plain] = {"visits": load.visits, "steps": float(load.steps)}
         if not local.tells_constants:
-            known = local.load(problem)
-            none = dict.fromkeys(("smoothness", "L_max", "L_mean", "L_f"), 0.0)
-            return {"visits": known.visits, "steps": float(known.steps), **none}
-        load, constants, typical = (
-            local.load(problem),
-            local.view(problem).smoothness,
-            problem.typical_curvature,
-        )
+            return record | dict.fromkeys(("smoothness", "L_max", "L_mean", "L_f"), 0.0)
+        constants, typical = local.view(problem).smoothness, problem.typical_curvature
         bounded = problem.loss.curvature < np.inf
         largest = constants.L_max if bounded else typical
         curvature = _steepest(problem, constants) if bounded and largest != 0.0 else typical
-        return {
-            "visits": load.visits, "steps": float(load.steps), "smoothness": float(load.smoothness),
-            "L_max": largest, "L_mean": typical, "L_f": curvature,
+        return record | {
+            "smoothness": float(load.smoothness), "L_max": largest, "L_mean": typical, "L_f": curvature,
         }  # fmt: skip
 
     def _curvature(self, client: int, task: Task) -> dict[str, Plain]:
@@ -162,12 +155,6 @@ class SiteHost:
         product = problem.datafit.curvature_product(task.x, problem.loss.curvature / problem.n)
         product[: problem.features] += problem.ridge * task.x[: problem.features]
         return {"product": product}
-
-    def _columns(self, client: int, task: Task) -> dict[str, Plain]:
-        return moments(self._problem(client, task))
-
-    def _value(self, client: int, task: Task) -> dict[str, Plain]:
-        return seen(self._problem(client, task), task, task.x)
 
     def _below(self, client: int, task: Task) -> dict[str, Plain]:
         """How many values of columns of numbers are below thresholds: a step of the search for medians."""
@@ -180,23 +167,10 @@ class SiteHost:
         table = self._loaded(client, task).test
         if table is None:
             return {}
-        key = (f"test {task.more['agreed']}", (client,))
-        if key not in self._ready:
-            self._ready[key] = self.model.problem(table, task.more)
-        return metrics(self._ready[key], task.x)
-
-    def _train(self, task: Task) -> list[Reply | Failure]:
-        """Train all clients of this host in one call if all are asked; otherwise, and if one of them fails, one by one."""
-        if set(task.clients) == set(self.clients):
-            with suppress(Exception):
-                return self._host(self.clients, task).work(task)
-        answers: list[Reply | Failure] = []
-        for c in task.clients:
-            try:
-                answers += self._host((c,), task).work(task.part([c]))
-            except Exception as error:
-                answers.append(Failure(c, self._told(error)))
-        return answers
+        problem: Problem = self._made(
+            f"test {task.more['agreed']}", (client,), lambda: self.model.problem(table, task.more)
+        )
+        return metrics(problem, task.x)
 
     # --- what is kept --------------------------------------------------------------------------
 
@@ -215,12 +189,18 @@ class SiteHost:
             self.known[repr(loaded.stamp)] = loaded.data  # This was found by ``check``.
         return loaded
 
+    def _made(self, name: str, clients: tuple[int, ...], make: Callable[[], Any]) -> Any:
+        """What ``make`` makes for these clients, made once in this process."""
+        if (name, clients) not in self._ready:
+            self._ready[name, clients] = make()
+        return self._ready[name, clients]
+
     def _problem(self, client: int, task: Task) -> Problem:
-        loaded, key = self._loaded(client, task), (f"problem {task.more['agreed']}", (client,))
-        if key not in self._ready:
-            weight = float(task.own[client]["weight"])
-            self._ready[key] = self.model.problem(loaded.table, task.more, weight)
-        found: Problem = self._ready[key]
+        table = self._loaded(client, task).table
+        found: Problem = self._made(
+            f"problem {task.more['agreed']}", (client,),
+            lambda: self.model.problem(table, task.more, float(task.own[client]["weight"])),
+        )  # fmt: skip
         return found
 
     def _host(self, clients: tuple[int, ...], task: Task) -> ClientHost:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +21,7 @@ from reshuffle.federated.columns import Cells
 from reshuffle.federated.quality import ALL
 from reshuffle.federated.remote_federation import NOTHING, RemoteFederation
 from reshuffle.federated.replies import Gathering, Policy, Tally, Watch
-from reshuffle.federated.secure.parties import guard_of, sums_of
-from reshuffle.federated.secure.settings import Secure, check_secure
+from reshuffle.federated.secure.settings import Secure, check_secure, guard_of, sums_of
 from reshuffle.federated.site import Model, Site
 from reshuffle.federated.site_data import Source
 from reshuffle.federated.site_host import SiteHost
@@ -110,14 +108,10 @@ class Sites:
             raise InputError(f"sites must be a list with one entry per client, got {shown(sites)}")
         self.sites = [one if isinstance(one, Site) else Site(one) for one in sites]
         for number, site in enumerate(self.sites):
-            data = site.data
-            if not (
-                callable(data)
-                or isinstance(data, (str, tuple, Mapping))
-                or hasattr(data, "__fspath__")
-            ):
+            known = (str, os.PathLike, tuple, Mapping)
+            if not (callable(site.data) or isinstance(site.data, known)):
                 raise InputError(
-                    f"site {number} must be a path, a function or (X, y), got {shown(data)}"
+                    f"site {number} must be a path, a function or (X, y), got {shown(site.data)}"
                 )
         if not (isinstance(ridge, (int, float)) and 0 <= ridge < float("inf")):
             raise InputError(f"ridge must be finite and not negative, got {shown(ridge)}")
@@ -142,17 +136,14 @@ class Sites:
         """The unique names of the sites for tables: their names, files or numbers."""
         found: list[str] = []
         for number, site in enumerate(self.sites):
-            path = isinstance(site.data, (str, os.PathLike))
-            name = site.name or (Path(site.data).stem if path else f"client {number}")  # type: ignore[arg-type]
+            name = site.name or (f"client {number}" if site.path is None else site.path.stem)
             found.append(f"{name} ({number})" if name in found or name == ALL else name)
         return found
 
     @property
     def first_index(self) -> int:
         """The index of the first feature in files like those of the sites: 1 in LIBSVM format, else 0."""
-        paths = [Path(s.data) for s in self.sites if isinstance(s.data, (str, os.PathLike))]
-        other = [path for path in paths if path.suffix == ".npz" or path.is_dir()]
-        return int(len(paths) == len(self.sites) and not other)
+        return int(all(site.first_index for site in self.sites))
 
     def __repr__(self) -> str:
         penalty = "chosen by the handshake" if self.choose_penalty else repr(self.penalty)
@@ -163,11 +154,9 @@ class Sites:
         from reshuffle import __version__
 
         sites = [self.sites[c] for c in clients]
-        guard = (
-            None
-            if self.secure is None
-            else guard_of(self.secure, dict(zip(clients, sites, strict=True)))
-        )
+        secure = self.secure
+        named = dict(zip(clients, sites, strict=True))
+        guard = None if secure is None else guard_of(secure, named)
         return SiteHost(tuple(clients), sites, self.model, __version__, guard=guard)
 
     def _check_secure(self, secure: Secure, standardise: bool, impute: bool) -> None:
@@ -190,7 +179,6 @@ class Sites:
                 )
 
     def called(self, client: int) -> str:
-        """The words by which messages name a client."""
         return self.sites[client].called(client)
 
     @contextmanager

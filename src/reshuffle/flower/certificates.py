@@ -5,21 +5,26 @@ They are made by pyca/cryptography on the curve P-384, which Flower demands of t
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from reshuffle.errors import InputError, extra
-from reshuffle.files import write_atomically
+from reshuffle.files import write_new
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.x509 import Certificate, CertificateBuilder, GeneralName, Name
+with extra("flower", "cryptography", "a certificate or a key"):
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA384
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
 
 AUTHORITY = "ca"
 SERVER = "server"
@@ -61,8 +66,6 @@ def make_keys(folder: Path, servers: Sequence[str], sites: Sequence[str], days: 
     for path in [folder / f"{site}{end}" for site in sites for end in ("", ".pub")]:
         if path.exists():
             raise InputError(f"{path} is there already; keys are not overwritten")
-    with extra("flower", "cryptography", "a certificate or a key"):
-        import cryptography.x509  # noqa: F401  # so that nothing is written where it is missing
     folder.mkdir(parents=True, exist_ok=True)
     written = _authority(folder, names, days) if fresh else []
     for site in sites:
@@ -100,99 +103,63 @@ def _check_sites(sites: Sequence[str]) -> None:
 
 def _authority(folder: Path, servers: Sequence[str], days: int) -> list[Path]:
     """An authority that signs one certificate, the server's; its key is written for anyone who wants to sign more."""
-    from cryptography import x509
-
     key, server = _key(), _key()
-    own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "reshuffle federation")])
+    own, name = _name("reshuffle federation"), _name(servers[0][:COMMON])
     constraint = x509.BasicConstraints(ca=True, path_length=0)
-    root = _signed(_builder(own, own, key, days).add_extension(constraint, critical=True), key)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, servers[0][:COMMON])])
-    told = x509.SubjectAlternativeName([_general(one) for one in servers])
-    leaf = _builder(name, own, server, days).add_extension(told, critical=False)
-    leaf = leaf.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    leaf = leaf.add_extension(
-        x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
-    )
-    issued = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
-    signed = _signed(leaf.add_extension(issued, critical=False), key)
-    return [
-        _write(folder / f"{AUTHORITY}.crt", _pem(root), secret=False),
-        _write(folder / f"{AUTHORITY}.key", _private(key), secret=True),
-        _write(folder / f"{SERVER}.crt", _pem(signed), secret=False),
-        _write(folder / f"{SERVER}.key", _private(server), secret=True),
-    ]
+    root = _builder(own, own, key, days).add_extension(constraint, critical=True)
+    constraint = x509.BasicConstraints(ca=False, path_length=None)
+    leaf = _builder(name, own, server, days).add_extension(constraint, critical=True)
+    for told in (
+        x509.SubjectAlternativeName([_general(one) for one in servers]),
+        x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()),
+    ):
+        leaf = leaf.add_extension(told, critical=False)
+    written = []
+    for stem, certificate, private in ((AUTHORITY, root, key), (SERVER, leaf, server)):
+        public, secret = folder / f"{stem}.crt", folder / f"{stem}.key"
+        write_new(public, certificate.sign(key, SHA384()).public_bytes(Encoding.PEM), 0o644)
+        write_new(secret, _private(private, PrivateFormat.PKCS8))
+        written += [public, secret]
+    return written
 
 
 def _node(folder: Path, site: str) -> list[Path]:
     """A node's key pair in the format of OpenSSH, which Flower reads."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
     key = _key()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return [
-        _write(folder / site, _private(key, openssh=True), secret=True),
-        _write(folder / f"{site}.pub", public + f" {site}\n".encode(), secret=False),
-    ]
+    write_new(folder / site, _private(key, PrivateFormat.OpenSSH))
+    write_new(folder / f"{site}.pub", public + f" {site}\n".encode(), 0o644)
+    return [folder / site, folder / f"{site}.pub"]
 
 
-def _key() -> EllipticCurvePrivateKey:
-    from cryptography.hazmat.primitives.asymmetric import ec
-
+def _key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP384R1())
 
 
-def _builder(
-    subject: Name, issuer: Name, key: EllipticCurvePrivateKey, days: int
-) -> CertificateBuilder:
-    from cryptography import x509
-
-    now = datetime.now(UTC)
-    made = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
-    made = made.public_key(key.public_key()).serial_number(x509.random_serial_number())
-    made = made.not_valid_before(now - timedelta(hours=1)).not_valid_after(
-        now + timedelta(days=days)
-    )
-    return made.add_extension(
-        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-    )
+def _private(key: ec.EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:
+    return key.private_bytes(Encoding.PEM, form, NoEncryption())
 
 
-def _signed(builder: CertificateBuilder, key: EllipticCurvePrivateKey) -> Certificate:
-    from cryptography.hazmat.primitives import hashes
-
-    return builder.sign(key, hashes.SHA384())
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
 
 
-def _general(name: str) -> GeneralName:
+def _general(name: str) -> x509.GeneralName:
     """An address or a name of a machine."""
-    from cryptography import x509
-
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _pem(certificate: Certificate) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    return certificate.public_bytes(Encoding.PEM)
-
-
-def _private(key: EllipticCurvePrivateKey, openssh: bool = False) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    form = PrivateFormat.OpenSSH if openssh else PrivateFormat.PKCS8
-    return key.private_bytes(Encoding.PEM, form, NoEncryption())
-
-
-def _write(path: Path, content: bytes, secret: bool) -> Path:
-    """Write a new file; from the moment it exists, a file with a secret is readable only by its owner."""
-    if path.exists():
-        raise InputError(f"{path} is there already; keys are not overwritten")
-    if not secret:
-        write_atomically(path, content)
-        return path
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    return path
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+) -> x509.CertificateBuilder:
+    now, public = datetime.now(UTC), key.public_key()
+    made = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)
+    made = made.serial_number(x509.random_serial_number()).not_valid_before(
+        now - timedelta(hours=1)
+    )
+    identifier = x509.SubjectKeyIdentifier.from_public_key(public)
+    return made.not_valid_after(now + timedelta(days=days)).add_extension(identifier, False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from reshuffle import __version__
@@ -14,7 +13,7 @@ from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError, extra
 from reshuffle.federated import Site
 from reshuffle.federated.private_text import told
-from reshuffle.federated.secure.parties import guard_of
+from reshuffle.federated.secure.settings import guard_of
 from reshuffle.federated.site_host import SiteHost
 from reshuffle.flower.home import PATHS, name_of, site_of
 from reshuffle.flower.noise_key import kept_noise
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from reshuffle.federated.secure.guard import Guard
 
 STATE = "reshuffle"
-"""The name of our record in the state that Flower keeps at a node."""
+"""The record with the sha256 of mapped folders, by their stamps, in the state that Flower keeps at a node."""
 SECRETS = "reshuffle secure"
 """The record with the secrets of a secure sum. Flower keeps a node's state in memory, and does not send it."""
 
@@ -65,7 +64,7 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
     task = task_of(content)
     try:
         settings = RunSettings.of(context.run_config)
-        known, site = _known(context), site_of(node, settings)
+        known, site = _kept(context, STATE), site_of(node, settings)
         guard = _guard(task, site, settings, context)
         noise = kept_noise(str(site.state), task) if settings.privacy else RepeatedNoise()
         model = settings.model(loss)
@@ -79,10 +78,10 @@ def answered(message: Message, context: Context, loss: Loss | None = None) -> Me
     return Message(answer_content(answer), reply_to=message)
 
 
-def _known(context: Context) -> dict[str, str]:
-    """The sha256 of a mapped folder, by its stamp, where an earlier message of the run found it."""
-    record: Any = context.state.config_records.get(STATE, {})
-    return {str(stamp): str(data) for stamp, data in record.items()}
+def _kept(context: Context, name: str) -> dict[str, str]:
+    """The texts that an earlier message of the run has left at the node."""
+    record: Any = context.state.config_records.get(name, {})
+    return {str(key): str(text) for key, text in record.items()}
 
 
 def _guard(task: Task, site: Site, settings: RunSettings, context: Context) -> Guard | None:
@@ -91,31 +90,20 @@ def _guard(task: Task, site: Site, settings: RunSettings, context: Context) -> G
     if secure is None:
         return None
     guard = guard_of(secure, {task.clients[0]: site})
-    record: Any = context.state.config_records.get(SECRETS, {})
-    if "state" in record:
-        guard.restore(str(record["state"]))
+    kept = _kept(context, SECRETS)
+    if "state" in kept:
+        guard.restore(kept["state"])
     return guard
 
 
 def _introduced(node: Any, config: Mapping[str, Any]) -> dict[str, str | int]:
     """The introduction of a node before the handshake: its site, whether it has held-out rows, and how it counts columns."""
-    name = str(node.get("site", ""))
-    try:
+    told: dict[str, str | int] = {"site": str(node.get("site", "")), "version": __version__}
+    told |= {"test": 0, "first": 0}
+    # The handshake reports an error by its name, also for a setting that is unknown here.
+    with suppress(InputError):
         settings = RunSettings.of(config)
-        name = name_of(node, settings)
+        told["site"] = name_of(node, settings)
         site = site_of(node, settings)
-    except (
-        InputError
-    ):  # The handshake reports this error by its name, also for a setting that is unknown here.
-        return {"site": name, "version": __version__, "test": 0, "first": 0}
-    return {
-        "site": name, "version": __version__, "test": int(site.test is not None), "first": _first(site),
-    }  # fmt: skip
-
-
-def _first(site: Site) -> int:
-    """The index of the first feature in files of this form: 1 in LIBSVM format."""
-    if not isinstance(site.data, (str, os.PathLike)):
-        return 0
-    path = Path(site.data)
-    return int(path.suffix != ".npz" and not path.is_dir())
+        told |= {"test": int(site.test is not None), "first": site.first_index}
+    return told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def site_of(node: Mapping[str, object], settings: RunSettings) -> Site:
     if "data" in paths:
         target = str(node.get("target") or settings.target)
         drop = list_of("drop", str(node.get("drop", "")))
-        if target and target in (*drop, *settings.cells["drop"]):
+        if target and target in (*drop, *settings.cells.drop):
             raise InputError(f"drop names the target {target!r}, which is needed")
         return Site(**paths, name=name, state=state, target=target or None, drop=drop)
     if PARTS[0] not in node:
@@ -87,7 +88,7 @@ def _simulated(part: int, name: str, state: str, settings: RunSettings) -> Site:
         )
     one = sites[part]
     keys = one.keys or settings.keys or None
-    return Site(one.data, name, one.test, one.audit, one.state or state, one.target, one.drop, keys)
+    return replace(one, name=name, state=one.state or state, keys=keys)
 
 
 def _path(key: str, text: str) -> str:

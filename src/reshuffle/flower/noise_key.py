@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reshuffle.engines import Task
 from reshuffle.errors import InputError
+from reshuffle.files import write_new
 from reshuffle.privacy.noise import KEY, RepeatedNoise
 
 NAME = "noise.key"
@@ -45,10 +46,7 @@ def _made(path: Path) -> bytes:
     """Make a new key. If two processes make one at the same time, one of them wins and both read its key."""
     key = secrets.token_bytes(KEY // 8)
     own = path.with_name(f"{NAME}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(key)
-        file.flush()
-        os.fsync(file.fileno())
+    write_new(own, key)
     try:
         os.link(own, path)
     except FileExistsError:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reshuffle.engines.flower.node import short
+from reshuffle.engines.flower.nodes import short
 from reshuffle.errors import InputError
 from reshuffle.files import write_atomically
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reshuffle.callbacks import Checkpoint
 from reshuffle.engines import Failure, Reply, Task
 from reshuffle.engines.flower import Flower, Nodes
-from reshuffle.engines.flower.node import short
-from reshuffle.engines.flower.nodes import Mailbox
+from reshuffle.engines.flower.nodes import Mailbox, short
 from reshuffle.errors import ClientError, InputError, extra
 from reshuffle.federated import FederatedResult, Site, Sites
 from reshuffle.federated.remote_federation import RemoteFederation
-from reshuffle.federated.solvers import FederatedSolver
 from reshuffle.flower.outcome import alone, check_folder, clear_outcome, report_round, write
 from reshuffle.flower.pins import held_pins, write_pins
 from reshuffle.flower.settings import RunSettings
@@ -39,13 +36,12 @@ class NodeSites(Sites):
     ) -> None:
         said = {str(record["site"]): record for record in nodes.said.values()}
         self._first = int(all(said[name]["first"] for name in nodes.sites))
-        tested = [AT_HOME if said[name]["test"] else None for name in nodes.sites]
         super().__init__(
-            [Site(AT_HOME, name, test) for name, test in zip(nodes.sites, tested, strict=True)],
+            [Site(AT_HOME, name, AT_HOME if said[name]["test"] else None) for name in nodes.sites],
             loss, penalty, settings.ridge, settings.intercept, standardise=settings.standardise,
             objective=settings.objective, power_rounds=settings.power_rounds, watch=self._watch,
             choose_penalty=_asked if penalty is None else None, secure=settings.made_secure() or False,
-            **settings.cells,
+            **vars(settings.cells),
         )  # fmt: skip
 
     @property
@@ -97,45 +93,32 @@ def train(
             "penalty must be given with privacy: the default, ℓ2 of L_f/N, is found from the data"
         )
     nodes = Nodes(grid, settings.names)
-    engine = Flower(nodes, settings.patience, settings.largest)
-    solver = settings.solver(engine)
+    solver = settings.solver(Flower(nodes, settings.patience, settings.largest))
+    method = type(solver).__name__
     with alone(out):
         # A run may have ended in the meantime.
         checkpoint = check_folder(out, settings.resume, settings.force)
-        return _train(nodes, settings, solver, checkpoint, loss or settings.made_loss(), penalty)
-
-
-def _train(
-    nodes: Nodes,
-    settings: RunSettings,
-    solver: FederatedSolver,
-    checkpoint: Path,
-    made: Loss,
-    penalty: Penalty | None,
-) -> FederatedResult:
-    """The run itself, in a folder that no other run writes into."""
-    out = settings.folder
-    clock = time.perf_counter()
-    nodes.pinned = held_pins(out, settings.renewed)
-    for name, node in nodes.find(settings.wait).items():
-        registered = f", registered as {node.registered}" if node.registered else ""
-        logger.info("site %s: node %d, key %s%s", name, node.id, short(node.key), registered)
-    write_pins(out, nodes.keys)
-    sites = NodeSites(nodes, made, penalty, settings)
-    logger.info("%s, %s", sites, type(solver).__name__)
-    # This is just before a checkpoint is written.
-    before = [] if settings.resume else [lambda _: clear_outcome(out)]
-    try:
-        result = solver.solve(
-            sites,
-            callbacks=[*before, Checkpoint(checkpoint), report_round],
-            resume=checkpoint if settings.resume else None,
-        )
-    except ClientError:
-        if checkpoint.is_file():
-            logger.error(
-                "the rounds so far are in %s: --run-config 'resume=true' goes on", checkpoint
+        clock = time.perf_counter()
+        nodes.pinned = held_pins(out, settings.renewed)
+        for name, node in nodes.find(settings.wait).items():
+            registered = f", registered as {node.registered}" if node.registered else ""
+            logger.info("site %s: node %d, key %s%s", name, node.id, short(node.key), registered)
+        write_pins(out, nodes.keys)
+        sites = NodeSites(nodes, loss or settings.made_loss(), penalty, settings)
+        logger.info("%s, %s", sites, method)
+        # This is just before a checkpoint is written.
+        before = [] if settings.resume else [lambda _: clear_outcome(out)]
+        try:
+            result = solver.solve(
+                sites,
+                callbacks=[*before, Checkpoint(checkpoint), report_round],
+                resume=checkpoint if settings.resume else None,
             )
-        raise
-    write(result, out, settings, type(solver).__name__, time.perf_counter() - clock)
-    return result
+        except ClientError:
+            if checkpoint.is_file():
+                logger.error(
+                    "the rounds so far are in %s: --run-config 'resume=true' goes on", checkpoint
+                )
+            raise
+        write(result, out, settings, method, time.perf_counter() - clock)
+        return result

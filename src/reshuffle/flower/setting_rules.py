@@ -9,18 +9,19 @@ from reshuffle.errors import InputError, shown
 from reshuffle.federated import Secure
 from reshuffle.federated.downlink import check_downlink
 from reshuffle.federated.transport import transport_of
-from reshuffle.flower.written import list_of
 
 if TYPE_CHECKING:
     from reshuffle.flower.settings import RunSettings
 
-METHODS = ("exact", "fedrr", "fedso", "local-sgd", "newton")
 DECREASING = ("fedrr", "fedso", "local-sgd")
 """Methods whose step decreases unless one is given, as in ``reshuffle federate``."""
 CHOICES = {
-    "state": ("server", "clients"), "on_missing": ("raise", "average"), "on_lost": ("raise", "restart"),
-}  # fmt: skip
-"""The words that a setting accepts, whichever method is used."""
+    "method": ("exact", *DECREASING, "newton"),
+    "state": ("server", "clients"),
+    "on_missing": ("raise", "average"),
+    "on_lost": ("raise", "restart"),
+}
+"""The words that a setting accepts."""
 
 
 def key_of(name: str) -> str:
@@ -30,10 +31,11 @@ def key_of(name: str) -> str:
 
 def check_settings(settings: RunSettings) -> None:
     """Refuse incompatible settings before anything is asked of a site."""
-    if settings.method not in METHODS:
-        raise InputError(
-            f"method must be one of {', '.join(METHODS)}, got {shown(settings.method)}"
-        )
+    for name, allowed in CHOICES.items():
+        if getattr(settings, name) not in allowed:
+            raise InputError(
+                f"{key_of(name)} must be one of {', '.join(allowed)}, got {shown(getattr(settings, name))}"
+            )
     settings.made_loss()  # This raises an error if there is no loss of this name.
     if settings.method == "newton" and not settings.objective:
         raise InputError(
@@ -44,11 +46,6 @@ def check_settings(settings: RunSettings) -> None:
         raise InputError('sites must name the sites, as in "north, south"')
     if len(set(settings.names)) < len(settings.names):
         raise InputError(f"sites must be different names, got {shown(settings.sites)}")
-    for name, allowed in CHOICES.items():
-        if getattr(settings, name) not in allowed:
-            raise InputError(
-                f"{key_of(name)} must be one of {', '.join(allowed)}, got {shown(getattr(settings, name))}"
-            )
     for name in ("wait", "round_timeout"):
         seconds = getattr(settings, name)
         if not 0 <= seconds < inf:
@@ -74,9 +71,11 @@ def check_settings(settings: RunSettings) -> None:
         raise InputError(f"ridge must be finite and not negative, got {settings.ridge}")
     if settings.power_rounds < 0:
         raise InputError(f"power-rounds must be at least 0, got {settings.power_rounds}")
-    if settings.target and settings.target in list_of("drop", settings.drop):
+    if settings.target and settings.target in settings.cells.drop:
         raise InputError(f"drop names the target {settings.target!r}, which is needed")
-    _check_cells(settings)
+    for name, column in settings.cells.shifts.items():
+        if column == settings.target:
+            raise InputError(f"{name} must be another column than the target, got {column!r}")
     if settings.made_level() is not None:
         _check_private(settings)
     if settings.batch_size != 1 and settings.method not in DECREASING:
@@ -85,13 +84,6 @@ def check_settings(settings: RunSettings) -> None:
         )
     transport_of(settings.made_transport())  # This raises an error if there is no such transport.
     check_downlink(settings.downlink)
-
-
-def _check_cells(settings: RunSettings) -> None:
-    """Refuse columns that cannot be what the settings say they are, before a site reads its table."""
-    for name, column in settings.read.shifts.items():
-        if column == settings.target:
-            raise InputError(f"{name} must be another column than the target, got {column!r}")
 
 
 def _check_private(settings: RunSettings) -> None:

@@ -144,18 +144,12 @@ class RunSettings:
         return list_of("new-keys", self.new_keys)
 
     @property
-    def cells(self) -> dict[str, Any]:
-        """How tables are read, by the names of the parameters of ``Sites``."""
-        lists = ("drop", "columns", "categories", "missing")
-        shifts = {name: getattr(self, name) or None for name in ("offset", "exposure")}
-        return {"impute": self.impute, **shifts} | {
-            name: list_of(name, getattr(self, name)) for name in lists
-        }
-
-    @property
-    def read(self) -> Cells:
-        """How tables are read, in the form for a site."""
-        return Cells(**self.cells)
+    def cells(self) -> Cells:
+        names = ("drop", "columns", "categories", "missing")
+        lists = {name: list_of(name, getattr(self, name)) for name in names}
+        return Cells(
+            self.impute, **lists, offset=self.offset or None, exposure=self.exposure or None
+        )
 
     def made_loss(self) -> Loss:
         return loss_by_name(self.loss, LOSSES)
@@ -168,25 +162,23 @@ class RunSettings:
         names = ("clip", "epsilon", "noise", "delta", "noise_at")
         given = {name: getattr(self, name) or None for name in names}
         if not self.privacy:
-            for name in [name for name, value in given.items() if value is not None]:
-                raise InputError(
-                    f"{key_of(name)} is for differential privacy: give privacy as well"
-                )
+            for name, value in given.items():
+                if value is not None:
+                    raise InputError(
+                        f"{key_of(name)} is for differential privacy: give privacy as well"
+                    )
             return None
         return level_of({"unit": self.privacy, **given})
 
     def made_transport(self) -> object:
         """The transport: a word, ``TopK(share)`` or ``RandomK(share)``."""
-        return (
-            call_of("transport", self.transport, SPARSE)
-            if "(" in self.transport
-            else self.transport
-        )
+        written = self.transport
+        return call_of("transport", written, SPARSE) if "(" in written else written
 
     def model(self, loss: Loss | None = None) -> Model:
         """The model that every site trains."""
         checked = losses.check_loss(loss or self.made_loss())
-        return Model(checked, self.ridge, self.intercept, self.read)
+        return Model(checked, self.ridge, self.intercept, self.cells)
 
     def solver(self, engine: object) -> FederatedSolver:
         step = self.step or (InverseTime() if self.method in DECREASING else None)
@@ -197,10 +189,9 @@ class RunSettings:
             "evaluate": self.evaluate or None, "downlink": self.downlink, "transport": self.made_transport(),
         }  # fmt: skip
         if self.method == "exact":
-            more: dict[str, Any] = {"state": self.state, "on_lost": self.on_lost}
             if self.acceleration >= 0:
-                more["acceleration"] = self.acceleration
-            return ExactFedRR(**common, **more)
+                common["acceleration"] = self.acceleration
+            return ExactFedRR(**common, state=self.state, on_lost=self.on_lost)  # type: ignore[arg-type]
         if self.method == "newton":
             return FedNewton(**common)
         common |= {"batch_size": self.batch_size, "privacy": self.made_level()}

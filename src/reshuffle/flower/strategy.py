@@ -75,12 +75,11 @@ class ProxFedAvg(FedAvg):
         """The weighted mean of the models in order, then the prox."""
         given = list(replies)
         good, refused = self._sound([reply for reply in given if not reply.has_error()])
-        missing = sorted(self._asked - {reply.metadata.src_node_id for reply in good})
-        told = [str(reply.error.reason) for reply in given if reply.has_error()]
-        told += [f"node {node}: {why}" for node, why in refused.items()]
-        reasons = "; ".join(told)
-        for why in told[len(told) - len(refused) :]:
+        for why in refused:
             logger.warning("round %d: a reply is refused: %s", server_round, why)
+        missing = sorted(self._asked - set(map(_node, good)))
+        told = [str(reply.error.reason) for reply in given if reply.has_error()]
+        reasons = "; ".join(told + refused)
         if missing and not self.partial:
             raise ClientError(
                 f"round {server_round}: {len(missing)} of {len(self._asked)} nodes have not answered: "
@@ -88,33 +87,29 @@ class ProxFedAvg(FedAvg):
                 missing,
             )
         if good and not sum(self._examples(reply) for reply in good) > 0:
-            nodes = sorted(reply.metadata.src_node_id for reply in good)
             raise ClientError(
                 f"round {server_round}: {self.weighted_by_key!r} is 0 at all nodes, so that there is no mean",
-                nodes,
+                sorted(map(_node, good)),
             )
         arrays, metrics = super().aggregate_train(server_round, self._ordered(good))
         return None if arrays is None else self._shrunk(arrays), metrics
 
-    def _sound(self, replies: Sequence[Message]) -> tuple[list[Message], dict[int, str]]:
+    def _sound(self, replies: Sequence[Message]) -> tuple[list[Message], list[str]]:
         """The replies that can be averaged, and for each other node the reason why its reply cannot."""
-        nodes = [reply.metadata.src_node_id for reply in replies]
+        nodes, shapes = list(map(_node, replies)), dict(self._shapes)
         good: list[Message] = []
         refused: dict[int, str] = {}
-        shapes = dict(self._shapes)
-        for node, reply in sorted(zip(nodes, replies, strict=True), key=lambda pair: pair[0]):
+        for reply in sorted(replies, key=_node):
             try:
-                if self._asked and node not in self._asked:
+                if self._asked and _node(reply) not in self._asked:
                     raise InputError("it was not asked")
-                if nodes.count(node) > 1:
+                if nodes.count(_node(reply)) > 1:
                     raise InputError("it answered twice")
-                found = self._checked(reply, shapes)
-            except InputError as error:
-                refused[node] = str(error)
-            else:
-                shapes = shapes or found
+                shapes = self._checked(reply, shapes)
                 good.append(reply)
-        return good, refused
+            except InputError as error:
+                refused[_node(reply)] = str(error)
+        return good, [f"node {node}: {why}" for node, why in refused.items()]
 
     def _checked(
         self, reply: Message, shapes: dict[str, tuple[int, ...]]
@@ -132,9 +127,8 @@ class ProxFedAvg(FedAvg):
         return found
 
     def _examples(self, reply: Message) -> float:
-        for record in reply.content.metric_records.values():
-            weight = record.get(self.weighted_by_key)
-            if isinstance(weight, (int, float)) and 0 <= weight < inf:
+        for weight in _numbers(reply, self.weighted_by_key):
+            if 0 <= weight < inf:
                 return weight
         raise InputError(f"its metrics must have {self.weighted_by_key!r}, a number of at least 0")
 
@@ -143,20 +137,17 @@ class ProxFedAvg(FedAvg):
         found = sorted(replies, key=self._place)
         for one, other in pairwise(found):
             if not self._place(one) < self._place(other):
-                nodes = f"{one.metadata.src_node_id} and {other.metadata.src_node_id}"
                 raise InputError(
-                    f"order_by: {self.order_by!r} must be another number at each node, and {nodes} say {self._place(one)}"
-                    f" and {self._place(other)}"
+                    f"order_by: {self.order_by!r} must be another number at each node, and {_node(one)} and {_node(other)} "
+                    f"say {self._place(one)} and {self._place(other)}"
                 )
         return found
 
     def _place(self, reply: Message) -> float:
         if self.order_by is None:
-            return reply.metadata.src_node_id
-        for record in reply.content.metric_records.values():
-            place = record.get(self.order_by)
-            if isinstance(place, (int, float)):
-                return place
+            return _node(reply)
+        for place in _numbers(reply, self.order_by):
+            return place
         raise InputError(f"order_by: a reply has no number {self.order_by!r} among its metrics")
 
     def _shrunk(self, arrays: ArrayRecord) -> ArrayRecord:
@@ -172,3 +163,13 @@ class ProxFedAvg(FedAvg):
             after = self.penalty.prox(before.astype(np.float64), self.length)
             found[name] = np.asarray(after).astype(before.dtype).reshape(before.shape)
         return ArrayRecord({name: Array(array) for name, array in found.items()})
+
+
+def _node(reply: Message) -> int:
+    return reply.metadata.src_node_id
+
+
+def _numbers(reply: Message, key: str) -> list[float]:
+    """The numbers of this key in the metrics of a reply."""
+    found = [record.get(key) for record in reply.content.metric_records.values()]
+    return [number for number in found if isinstance(number, (int, float))]

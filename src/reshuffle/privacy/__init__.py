@@ -1,14 +1,12 @@
 """Differential privacy: clipped and noised sums, and an account of ε that claims what is proved and no more."""
 
-from reshuffle.privacy.account import Account
 from reshuffle.privacy.epsilon import (
     epsilon_of_allocations,
     epsilon_of_releases,
     noise_for_releases,
 )
-from reshuffle.privacy.guarantee import Guarantee
-from reshuffle.privacy.levels import ClientLevel, Level, SampleLevel
-from reshuffle.privacy.named import level_of
+from reshuffle.privacy.guarantee import Account, Guarantee
+from reshuffle.privacy.levels import ClientLevel, Level, SampleLevel, level_of
 
 __all__ = [
     "Account",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -117,6 +118,43 @@ class SampleLevel(Level):
     """
 
     unit: ClassVar[str] = "sample"
+
+
+LEVELS: Mapping[str, type[Level]] = {"client": ClientLevel, "sample": SampleLevel}
+"""The levels by their protected unit."""
+NEEDED = {
+    "clip": "the largest influence of one unit on a sum, for example 1.0",
+    "delta": "a number below 1 over the number of units, for example 1e-5",
+}
+"""Explanations of the settings that have no default."""
+
+
+def level_of(settings: Mapping[str, object]) -> Level:
+    """The level of ``unit`` ("client" or "sample") with ``clip``, ``delta``, ``noise`` or ``epsilon``, and ``noise_at``.
+
+    A setting that is None, or an empty text, is taken as not given. A hyphen may stand for the underscore.
+
+    Examples
+    --------
+    >>> level_of({"unit": "client", "clip": 0.5, "epsilon": 2.0, "delta": 1e-3, "noise-at": "sites"})
+    ClientLevel(clip=0.5, noise=None, epsilon=2.0, delta=0.001, noise_at='sites')
+    """
+    given = {name.replace("-", "_"): v for name, v in settings.items() if v is not None and v != ""}
+    unit = given.pop("unit", None)
+    kind = LEVELS.get(unit) if isinstance(unit, str) else None
+    if kind is None:
+        raise InputError(f'the unit of privacy must be "client" or "sample", got {shown(unit)}')
+    known = [field.name for field in fields(kind)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InputError(
+            f"privacy for each {unit} has no {unknown[0]}: it takes {', '.join(known)}"
+        )
+    for name, why in NEEDED.items():
+        if name not in given:
+            raise InputError(f"privacy for each {unit} needs {name}: {why}")
+    made: Level = kind(**given)  # type: ignore[arg-type]
+    return made
 
 
 def _positive(value: object) -> bool:

@@ -44,6 +44,13 @@ def _labels(value: Any) -> bool:
     return all(isinstance(one, str) for one in labels) or all(map(_number, labels))
 
 
+def _integer(least: int) -> Rule:
+    return (
+        f"an integer from {least} to {MOST:,}",
+        lambda value: type(value) is int and least <= value <= MOST,
+    )
+
+
 NUMBER: Rule = "a number", _number
 POSITIVE: Rule = "a number above 0", lambda value: _number(value) and value > 0
 NOT_NEGATIVE: Rule = "a number of at least 0", lambda value: _number(value) and value >= 0
@@ -51,14 +58,7 @@ STEPS: Rule = (
     f"a number from 0 to {MOST:,}",
     lambda value: _number(value) and 0 <= value <= MOST,
 )
-COUNT: Rule = (
-    f"an integer from 0 to {MOST:,}",
-    lambda value: type(value) is int and 0 <= value <= MOST,
-)
-SOME: Rule = (
-    f"an integer from 1 to {MOST:,}",
-    lambda value: type(value) is int and 1 <= value <= MOST,
-)
+COUNT, SOME = _integer(0), _integer(1)
 TEXT: Rule = "a text", lambda value: type(value) is str
 LIST: Rule = "a list in JSON", _json(list)
 OBJECT: Rule = "an object in JSON", _json(dict)
@@ -78,10 +78,6 @@ TABLE: Mapping[str, Rule] = {
     "columns": OBJECT, "levels": OBJECT, "unused": LIST, "target": TEXT, "separator": TEXT,
 }  # fmt: skip
 MOMENTS: Mapping[str, Rule] = {"means": VECTOR, "squares": VECTOR}
-LOAD: Mapping[str, Rule] = {
-    "visits": COUNT, "steps": STEPS, "smoothness": NOT_NEGATIVE, "L_max": NOT_NEGATIVE,
-    "L_mean": NOT_NEGATIVE, "L_f": NOT_NEGATIVE,
-}  # fmt: skip
 WANTED: Mapping[str, Mapping[str, Rule]] = {
     "value": {"value": NUMBER}, "gradient": {"gradient": MODEL}, "floor": {"floor": NUMBER},
     "rising": {"rising": MODEL, "rising_excess": NUMBER}, "means": {"means": VECTOR},
@@ -98,13 +94,17 @@ WORDS: Rule = (
     lambda value: _array(value, "u") and value.dtype == np.uint64 and value.ndim == 1,
 )
 MASKED: Mapping[str, Rule] = {"secure_masked": WORDS, "secure_layout": LIST}
-SECURE: Mapping[str, Mapping[str, Rule]] = {
+ANSWERS: Mapping[str, Mapping[str, Rule]] = {
+    "load": {
+        "visits": COUNT, "steps": STEPS, "smoothness": NOT_NEGATIVE, "L_max": NOT_NEGATIVE,
+        "L_mean": NOT_NEGATIVE, "L_f": NOT_NEGATIVE,
+    },
     "secure-hello": {"secure_pins": TEXT}, "secure-keys": {"secure_keys": BYTES},
     "secure-shares": {"secure_sealed": BYTES, "secure_sealed_of": NUMBERS},
     "secure-agree": {"secure_signature": BYTES},
     "secure-unmask": {"secure_seed": BYTES, "secure_shares": BYTES, "secure_shares_of": NUMBERS},
 }  # fmt: skip
-"""The parts of the answers of a secure sum, by the kind of question."""
+"""The parts of the answers to questions that always have the same."""
 METRICS: Mapping[str, Rule] = {"samples": SOME, "losses": NUMBER}
 
 
@@ -133,10 +133,8 @@ def _rules(task: Task, more: Record) -> Mapping[str, Rule]:
     if task.kind == "hello":
         table = more.get("form") == "table"
         return {**HELLO, **(TABLE if table else {}), **(MOMENTS if asked.get("moments") else {})}
-    if task.kind == "load":
-        return LOAD
-    if task.kind in SECURE:
-        return SECURE[task.kind]
+    if task.kind in ANSWERS:
+        return ANSWERS[task.kind]
     if task.kind == "secure-input":
         return {"secure_beyond": LIST} if "secure_beyond" in more else MASKED
     if task.kind == "metrics":

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from reshuffle.engines.base import Failure, Plain, Reply, Task
 from reshuffle.engines.flower.fields import FAILURE, HEAD, check_answer, check_fields
 from reshuffle.engines.flower.records import add_record, get_record, size_of
@@ -19,7 +17,6 @@ LONGEST = 1000
 """Characters of a site's error that are believed and shown, in one line."""
 WHO = "who"
 """The kind of the message that asks a node which site it is."""
-EMPTY = np.empty(0)
 
 
 def task_content(task: Task, client: int) -> RecordDict:

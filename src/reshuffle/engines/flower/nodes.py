@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from reshuffle.engines.base import Record
 from reshuffle.engines.flower.fields import INTRODUCTION, check_fields
 from reshuffle.engines.flower.messages import WHO, shortened
-from reshuffle.engines.flower.node import Node, short
 from reshuffle.engines.flower.records import add_record, get_record
 from reshuffle.errors import InputError
 
@@ -23,7 +24,32 @@ POLL = 0.2
 GRACE = 30.0
 """Seconds that a start waits, once every site has a node, for other connected nodes to say which site they are. An
 introduction takes a few seconds; a node that was killed counts as connected for a minute, and never answers."""
+SHORT = 16
+"""Hexadecimal digits of a key's sha256 that messages show: enough for people to compare two of them."""
 logger = logging.getLogger("reshuffle")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that is connected to the SuperLink."""
+
+    id: int
+    registered: str
+    """The name under which its key was registered; empty if it was not registered."""
+    key: str
+    """The sha256 of its public key."""
+    started: str
+    """The time at which it last connected; another value means another process."""
+
+    @classmethod
+    def of(cls, info: NodeInfo) -> Node:
+        key = hashlib.sha256(bytes(info.public_key)).hexdigest()
+        return cls(int(info.node_id), str(info.name), key, str(info.last_activated_at))
+
+
+def short(key: str) -> str:
+    """The beginning of a key, for messages."""
+    return key[:SHORT]
 
 
 class Mailbox(Protocol):
@@ -56,7 +82,7 @@ class Nodes:
         """For each node that was refused, the reason."""
         self.said: dict[Node, Record] = {}
         self._asked: dict[str, Node] = {}
-        self._online: dict[int, Node] = {}
+        self._online: dict[Node, None] = {}
         self._keys: dict[str, str] = {}
         self._latest: dict[str, Node] = {}
 
@@ -64,11 +90,9 @@ class Nodes:
         """Ask the new nodes which site they are, and read the answers that have come."""
         from flwr.app import Message, RecordDict
 
-        self._online = {node.id: node for node in map(Node.of, self.grid.get_nodes())}
+        self._online = dict.fromkeys(map(Node.of, self.grid.get_nodes()))
         known = {*self.said, *self.refused, *self._asked.values()}
-        for node in self._online.values():
-            if node in known:
-                continue
+        for node in [node for node in self._online if node not in known]:
             content = RecordDict()
             add_record(content, "task", {"kind": WHO})
             for number in self.grid.push_messages([Message(content, node.id, "query")]):
@@ -90,12 +114,17 @@ class Nodes:
             self.look()
             now = time.monotonic()
             found = {site: self.claiming(site) for site in self.sites}
-            self._refuse_twins(found)
+            for site, nodes in found.items():
+                if len(nodes) > 1:
+                    ids = " and ".join(str(node.id) for node in nodes)
+                    raise InputError(
+                        f"site {site!r} is claimed by two nodes, {ids}: stop one of them"
+                    )
             missing = [site for site, nodes in found.items() if not nodes]
             silent = self.silent()
             complete = 0.0 if missing else complete or now
             if not missing and (not silent or now - complete >= self.grace):
-                return self._bound({site: nodes[0] for site, nodes in found.items()}, silent)
+                break
             if missing and now >= deadline:
                 raise InputError(self._told(missing, wait))
             told = (
@@ -107,6 +136,15 @@ class Nodes:
                 logger.info(told)
             waiting = told
             time.sleep(self.poll)
+        for node in silent:
+            logger.warning("node %d has not said within %g s which site it is", node.id, self.grace)
+        self._latest = {site: nodes[0] for site, nodes in found.items()}
+        self._keys = {
+            site: node.key
+            for site, node in self._latest.items()
+            if node.registered or site in self.pinned
+        }
+        return dict(self._latest)
 
     @property
     def keys(self) -> Mapping[str, str]:
@@ -115,8 +153,7 @@ class Nodes:
 
     def silent(self) -> list[Node]:
         """The connected nodes that have not yet said which site they are."""
-        there = set(self._online.values())
-        return [node for node in self._asked.values() if node in there]
+        return [node for node in self._asked.values() if node in self._online]
 
     def at(self, site: str) -> Node | None:
         """The node of a site, as of the last look; where several claim it, the one that was started last.
@@ -124,11 +161,9 @@ class Nodes:
         A site whose key was registered at the start has no node with another key.
         """
         key = self._keys.get(site, "")
+        start = f"site {site!r} had the key {short(key)} at the start of the run"
         for other in [n for n in self.claiming(site) if key and n.key != key]:
-            self._refuse(
-                other,
-                f"site {site!r} had the key {short(key)} at the start of the run, and its key is {short(other.key)}",
-            )
+            self._refuse(other, f"{start}, and its key is {short(other.key)}")
             del self.said[other]
         node = max(self.claiming(site), key=lambda node: node.started, default=None)
         before = self._latest.get(site)
@@ -142,26 +177,11 @@ class Nodes:
 
     def claiming(self, site: str) -> list[Node]:
         """The connected nodes that claim to be this site."""
-        there = set(self._online.values())
-        return [
-            node for node, record in self.said.items() if record["site"] == site and node in there
-        ]
+        return [node for node in self._here() if self.said[node]["site"] == site]
 
-    def _refuse_twins(self, found: Mapping[str, Sequence[Node]]) -> None:
-        for site, nodes in found.items():
-            if len(nodes) > 1:
-                ids = " and ".join(str(node.id) for node in nodes)
-                raise InputError(f"site {site!r} is claimed by two nodes, {ids}: stop one of them")
-
-    def _bound(self, found: dict[str, Node], silent: Sequence[Node]) -> dict[str, Node]:
-        """The nodes that were found; their registered keys are kept for the rest of the run and for later runs."""
-        for node in silent:
-            logger.warning("node %d has not said within %g s which site it is", node.id, self.grace)
-        self._keys = {
-            site: node.key for site, node in found.items() if node.registered or site in self.pinned
-        }
-        self._latest = dict(found)
-        return found
+    def _here(self) -> list[Node]:
+        """The connected nodes that have said which site they are."""
+        return [node for node in self.said if node in self._online]
 
     def _refuse(self, node: Node, wrong: str) -> None:
         self.refused[node] = wrong
@@ -169,44 +189,44 @@ class Nodes:
 
     def _hear(self, node: Node, reply: Message) -> None:
         """Record which site a node claims to be, or why the node is refused."""
-        wrong = ""
-        record: dict[str, Any] = {}
+        try:
+            self.said[node] = self._claim(node, reply)
+        except InputError as error:
+            self._refuse(node, str(error))
+
+    def _claim(self, node: Node, reply: Message) -> Record:
+        """A node's introduction, if it may be the site that it says it is."""
         if reply.has_error():
-            wrong = f"it does not say which site it is: {shortened(str(reply.error.reason))}"
-        else:
-            try:
-                record = get_record(reply.content, "who")
-                check_fields(record, INTRODUCTION)
-            except InputError as error:
-                wrong = f"its introduction is refused: {shortened(str(error))}"
-        site = record.get("site")
-        if not wrong and not (isinstance(site, str) and site):
-            wrong = "its node configuration has no site"
-        elif not wrong and node.registered and node.registered != site:
-            wrong = f"its key is registered as {node.registered!r}, and it says that it is {site!r}"
-        elif not wrong and self.pinned.get(str(site), node.key) != node.key:
-            wrong = (
-                f"site {site!r} had the key {short(self.pinned[str(site)])} in earlier runs, and the key of this node is "
+            told = shortened(str(reply.error.reason))
+            raise InputError(f"it does not say which site it is: {told}")
+        try:
+            record = get_record(reply.content, "who")
+            check_fields(record, INTRODUCTION)
+        except InputError as error:
+            raise InputError(f"its introduction is refused: {shortened(str(error))}") from None
+        site = str(record["site"])
+        if not site:
+            raise InputError("its node configuration has no site")
+        if node.registered and node.registered != site:
+            raise InputError(
+                f"its key is registered as {node.registered!r}, and it says that it is {site!r}"
+            )
+        if self.pinned.get(site, node.key) != node.key:
+            raise InputError(
+                f"site {site!r} had the key {short(self.pinned[site])} in earlier runs, and the key of this node is "
                 f"{short(node.key)}; if the site has made itself a new key, name it in new-keys"
             )
-        if wrong:
-            self._refuse(node, wrong)
-        else:
-            self.said[node] = record
+        return record
 
     def _told(self, missing: Sequence[str], wait: float) -> str:
-        there = set(self._online.values())
-        others = sorted({_plain(str(r["site"])) for n, r in self.said.items() if n in there})
+        others = sorted({_plain(str(self.said[node]["site"])) for node in self._here()})
         reasons = [f"node {node.id} is refused: {why}" for node, why in self.refused.items()]
-        known = f"sites that are there: {', '.join(others) or 'none'}"
-        return "; ".join(
-            [
-                f"sites that no node says it is, within {wait:g} s: {', '.join(missing)}",
-                known,
-                f"nodes that are connected: {len(self._online)}",
-                *reasons[:5],
-            ]
-        )
+        return "; ".join([
+            f"sites that no node says it is, within {wait:g} s: {', '.join(missing)}",
+            f"sites that are there: {', '.join(others) or 'none'}",
+            f"nodes that are connected: {len(self._online)}",
+            *reasons[:5],
+        ])  # fmt: skip
 
 
 def _plain(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from io import BytesIO
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +29,7 @@ LARGEST = 2**48
 
 def add_record(content: RecordDict, name: str, record: Record) -> None:
     """Put a record into a ``RecordDict``, as ``name`` and ``name.arrays``; an empty record takes no place."""
-    from flwr.app import ArrayRecord, ConfigRecord
+    from flwr.app import Array, ArrayRecord, ConfigRecord
 
     arrays = {key: value for key, value in record.items() if isinstance(value, np.ndarray)}
     rest = {key: value for key, value in record.items() if key not in arrays}
@@ -38,19 +37,19 @@ def add_record(content: RecordDict, name: str, record: Record) -> None:
         content[name] = ConfigRecord({key: _scalar(key, value) for key, value in rest.items()})
     if arrays:
         content[f"{name}.arrays"] = ArrayRecord(
-            {key: _sent(value) for key, value in arrays.items()}
+            {key: Array(np.asarray(value, order="C")) for key, value in arrays.items()}
         )
 
 
-def get_record(content: object, name: str) -> dict[str, Plain]:
+def get_record(content: Any, name: str) -> dict[str, Plain]:
     """The record of this name in a ``RecordDict``; one of another kind is refused."""
-    found: dict[str, Plain] = dict(_typed(content, "config_records").get(name, {}))
+    found: dict[str, Plain] = dict(content.config_records.get(name, {}))
     wrong = [key for key, value in found.items() if type(value) not in (str, int, float)]
     if wrong:
         raise InputError(
             f"{name} must hold numbers and strings, and {wrong[0]!r} is something else"
         )
-    arrays = _typed(content, "array_records").get(f"{name}.arrays", {})
+    arrays = content.array_records.get(f"{name}.arrays", {})
     return found | {key: received(key, array) for key, array in arrays.items()}
 
 
@@ -92,12 +91,6 @@ def received(name: str, array: FlowerArray) -> AnyArray:
     return np.frombuffer(body, dtype).reshape(shape, order=order)
 
 
-def _sent(value: AnyArray) -> object:
-    from flwr.app import Array
-
-    return Array(np.ascontiguousarray(value) if value.ndim else value)
-
-
 def _scalar(key: str, value: object) -> str | int | float:
     if isinstance(value, (bool, np.bool_, np.integer, int)):
         return int(value)
@@ -108,8 +101,3 @@ def _scalar(key: str, value: object) -> str | int | float:
     raise InputError(
         f"{key} must be an array, a number or a string to travel, got a {type(value).__name__}"
     )
-
-
-def _typed(content: object, kind: str) -> Mapping[str, Any]:
-    found: Mapping[str, object] = getattr(content, kind)
-    return found

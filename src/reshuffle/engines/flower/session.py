@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from reshuffle.engines.base import Failure, Host, Reply, Task
 from reshuffle.engines.flower.messages import answer_of, shortened, task_content
-from reshuffle.engines.flower.node import Node
-from reshuffle.engines.flower.nodes import Nodes
+from reshuffle.engines.flower.nodes import Node, Nodes
 from reshuffle.errors import InputError
 from reshuffle.validation import check_positive
 
@@ -81,11 +80,16 @@ class FlowerSession:
         asked: dict[str, tuple[int, Node]] = {}
         for client in task.clients:
             node = places.get(client)
-            number = "" if node is None else self._push(task, client, node)
-            if node is not None and number:
+            if node is None:
+                reason = (
+                    f"no node that is connected to the SuperLink says that it is {self.nodes.sites[client]!r} "
+                    f"(waited for {self.engine.patience:g} s)"
+                )
+                yield Failure(client, reason)
+            elif number := self._push(task, client, node):
                 asked[number] = client, node
             else:
-                yield Failure(client, self._absent(client, node))
+                yield Failure(client, f"the SuperLink takes no message for node {node.id}")
         yield from self._answers(task, asked, timeout)
 
     def close(self) -> None:
@@ -110,14 +114,6 @@ class FlowerSession:
         kind = "train" if task.kind == "train" else "query"
         message = Message(task_content(task, client), node.id, kind, group_id=str(task.round))
         return next(iter(self.grid.push_messages([message])), "")
-
-    def _absent(self, client: int, node: Node | None) -> str:
-        if node is not None:
-            return f"the SuperLink takes no message for node {node.id}"
-        return (
-            f"no node that is connected to the SuperLink says that it is {self.nodes.sites[client]!r} "
-            f"(waited for {self.engine.patience:g} s)"
-        )
 
     def _answers(
         self, task: Task, asked: dict[str, tuple[int, Node]], timeout: float | None

@@ -9,21 +9,29 @@ from typing import TypeVar
 
 import numpy as np
 
-from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record, Reply, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.replies import Found
 from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
-from reshuffle.federated.secure.header import SumHeader
+from reshuffle.federated.secure.header import WIDTH, KeyRow, SumHeader, view_of
 from reshuffle.federated.secure.keys import SIGNATURE
-from reshuffle.federated.secure.masks import add_mask, private_key, public_bytes
+from reshuffle.federated.secure.masks import (
+    MASK,
+    OWN,
+    SIZE,
+    add_mask,
+    combine,
+    derived,
+    pair_mask_key,
+    private_key,
+    public_bytes,
+)
 from reshuffle.federated.secure.parts import Layout, decoded, layout_of, size_of
 from reshuffle.federated.secure.protocol import SEALED
-from reshuffle.federated.secure.purposes import MASK, own_mask_key, pair_mask_key, view_of
-from reshuffle.federated.secure.rows import WIDTH, KeyRow
-from reshuffle.federated.secure.shares import SIZE, combine
 from reshuffle.federated.secure.wire import (
+    INPUT,
+    START,
     numbers,
     packed,
     read_bytes,
@@ -31,10 +39,8 @@ from reshuffle.federated.secure.wire import (
     read_text,
     sent,
 )
-from reshuffle.federated.secure.wording import INPUT, kind_of
 from reshuffle.objective import Array
 
-NOTHING = np.empty(0)
 T = TypeVar("T")
 Ask = Callable[[Task, Callable[[Reply], Reply] | None], Found]
 """Asks each client of a task once, and gathers the answers that come."""
@@ -66,39 +72,49 @@ class Attempt:
 
     def run(self) -> dict[str, Array]:
         """The sums of the parts over ``survivors``."""
-        keys = self._phase("keys", {"header": self.header.text()}, self.task.clients)
-        self._rows = self._read(keys, lambda more: KeyRow.of(read_bytes(more, "keys", WIDTH)))
+        self._rows = self._phase(
+            "keys", {"header": self.header.text()}, self.task.clients,
+            lambda more: KeyRow.of(read_bytes(more, "keys", WIDTH)),
+        )  # fmt: skip
         rows = packed("keys", {c: row.packed() for c, row in self._rows.items()})
-        handed = self._read(
-            self._phase("shares", rows, self._rows), lambda more: read_rows(more, "sealed", SEALED)
+        handed = self._phase(
+            "shares", rows, self._rows, lambda more: read_rows(more, "sealed", SEALED)
         )
         self._input(handed)
-        text: dict[str, Plain] = {"survivors": numbers(self.survivors)}
-        signed = self._read(
-            self._phase("agree", text, self.survivors),
-            lambda more: read_bytes(more, "signature", SIGNATURE),
-            every=False,
-        )
+        signed = self._phase(
+            "agree", {"survivors": numbers(self.survivors)}, self.survivors,
+            lambda more: read_bytes(more, "signature", SIGNATURE), every=False,
+        )  # fmt: skip
         self.final = True
-        given = self._read(
-            self._phase("unmask", packed("signatures", signed), signed),
-            lambda more: (read_bytes(more, "seed", SIZE), read_rows(more, "shares", SIZE)),
-            every=False,
-        )
+        given = self._phase(
+            "unmask", packed("signatures", signed), signed,
+            lambda more: (read_bytes(more, "seed", SIZE), read_rows(more, "shares", SIZE)), every=False,
+        )  # fmt: skip
         self._unmask(tuple(handed), given)
         return decoded(self.header, self._layout or [], self._total)
 
     # --- what travels --------------------------------------------------------------------------
 
-    def _phase(self, question: str, more: Mapping[str, Plain], clients: Iterable[int]) -> Found:
-        asked = tuple(clients)
-        record = sent({**more, "attempt": self.header.attempt})
-        return self._asked(
-            Task(
-                self.task.run, self.task.round, 0.0, NOTHING, digest(NOTHING), asked,
-                kind=kind_of(question), more=record,
-            )
-        )  # fmt: skip
+    def _phase(
+        self,
+        question: str,
+        more: Mapping[str, Plain],
+        clients: Iterable[int],
+        read: Callable[[Record], T],
+        every: bool = True,
+    ) -> dict[int, T]:
+        """The answers of the sites to a question, by client; sites whose answer is unusable are missing."""
+        record, one = sent({**more, "attempt": self.header.attempt}), self.task
+        task = Task.question(f"{START}{question}", clients, record, one.run, one.round)
+        found = self._asked(task)
+        good: dict[int, T] = {}
+        for client in sorted(found.replies):
+            try:
+                good[client] = read(found.replies[client].more)
+            except InputError as error:
+                self.found.reasons[client] = str(error)
+        self._check(tuple(good), every)
+        return good
 
     def _input(self, handed: Mapping[int, Mapping[int, bytes]]) -> None:
         """The question itself, with each site's shares of the others; answers are added up as they come."""
@@ -142,17 +158,6 @@ class Attempt:
         self.found.reasons |= found.reasons
         return found
 
-    def _read(self, found: Found, read: Callable[[Record], T], every: bool = True) -> dict[int, T]:
-        """The answers of the sites by client; sites whose answer is unusable are missing."""
-        good: dict[int, T] = {}
-        for client in sorted(found.replies):
-            try:
-                good[client] = read(found.replies[client].more)
-            except InputError as error:
-                self.found.reasons[client] = str(error)
-        self._check(tuple(good), every)
-        return good
-
     def _check(self, left: tuple[int, ...], every: bool) -> None:
         """Give up if too few sites are left, or if ``every`` site's value is needed and one is missing, before anything is unmasked."""
         short = len(left) < self.header.threshold
@@ -168,7 +173,7 @@ class Attempt:
         graph = neighbours(tuple(self._rows), self.header.degree, view_of(self.header, self._rows))
         for u in self.survivors:
             seed = given[u][0] if u in given else self._combined(u, graph, given)
-            add_mask(self._total, own_mask_key(seed), -1)
+            add_mask(self._total, derived(seed, OWN), -1)
         for v in set(senders) - set(self.survivors):
             private = private_key(self._combined(v, graph, given), MASK)
             if public_bytes(private) != self._rows[v].masking:

@@ -16,7 +16,6 @@ from dataclasses import replace
 import numpy as np
 
 from reshuffle.arrays import AnyArray
-from reshuffle.digests import digest
 from reshuffle.engines import Plain, Record, Reply, Task
 from reshuffle.errors import ClientError, InputError
 from reshuffle.federated.replies import Found, Gathering, Take
@@ -25,11 +24,9 @@ from reshuffle.federated.secure.header import SumHeader, question_of
 from reshuffle.federated.secure.parts import MODEL, is_added, model_of, scale_of
 from reshuffle.federated.secure.ranges import Ranges
 from reshuffle.federated.secure.settings import Secure
-from reshuffle.federated.secure.wire import read_text, sent
-from reshuffle.federated.secure.wording import HELLO
+from reshuffle.federated.secure.wire import HELLO, read_text, sent
 from reshuffle.objective import Array
 
-NOTHING = np.empty(0)
 logger = logging.getLogger("reshuffle")
 
 
@@ -44,7 +41,7 @@ class Once(Gathering):
             True,
             plain.called,
             plain.watch,
-            _no_model,
+            lambda message: (0,),
         )
 
     def _handle_missing(self, missing: list[int], task: Task, found: Found) -> None:
@@ -78,17 +75,16 @@ class SecureSums:
         more: dict[str, Plain] = sent({
             "names": json.dumps(self.names), "time": time.time(), "threshold": self.secure.threshold_of(count),
         })  # fmt: skip
-        everyone = tuple(range(count))
-        task = Task(run, 0, 0.0, NOTHING, digest(NOTHING), everyone, kind=HELLO, more=more)
+        task = Task.question(HELLO, range(count), more, run)
         replies = Once(collect)(task)
-        missing = [client for client in everyone if client not in replies.replies]
+        missing = [client for client in task.clients if client not in replies.replies]
         if missing:
             told = replies.told(collect.called, missing)
             raise ClientError(
                 f"before the first round: {len(missing)} of {count} sites cannot take part in secure sums ({told})",
                 missing,
             )
-        pins = {c: read_text(replies.replies[c].more, "pins") for c in everyone}
+        pins = {c: read_text(replies.replies[c].more, "pins") for c in task.clients}
         for client, pinned in pins.items():
             if pinned != pins[0]:
                 raise InputError(
@@ -105,7 +101,7 @@ class SecureSums:
         return SumHeader(
             task.run, task.round, task.kind, question_of(task, task.kind), secrets.token_hex(16),
             tuple((client, self.names[client]) for client in sorted(task.clients)),
-            self.secure.threshold_of(count), self.secure.degree_of(count), self.secure.shares_of(count),
+            *self.secure.terms_of(count),
             int(np.sum(self.sizes)), self.secure.exponent, dict(self.ranges.exponents),
         )  # fmt: skip
 
@@ -124,15 +120,14 @@ class SecureGathering:
             )
         found, tries = Found(), 0
         while True:
-            header = self.sums.header(task)
-            one = Attempt(self.once, task, header, self.plain.average)
+            one = Attempt(self.once, task, self.sums.header(task), self.plain.average)
             try:
                 totals = one.run()
             except NoSum:
                 totals = None
             found.traffic += one.found.traffic
             if totals is not None:
-                return self._filled(found, one, totals, header, take)
+                return self._filled(found, one, totals, take)
             if one.beyond:
                 self.sums.ranges.raise_for(sorted(one.beyond))
                 logger.info(
@@ -144,14 +139,14 @@ class SecureGathering:
             if found.diverged or found.lost:
                 return found
             if one.final or tries == self.plain.policy.retries:
-                raise self._failed(task, header, found)
+                raise self._failed(one, found)
             tries += 1
             found.traffic[2] += len(task.clients)
 
-    def _failed(self, task: Task, header: SumHeader, found: Found) -> ClientError:
-        missing = sorted(found.reasons)
+    def _failed(self, one: Attempt, found: Found) -> ClientError:
+        task, missing = one.task, sorted(found.reasons)
         when = f"round {task.round}" if task.kind == "train" else f"asked for {task.kind!r}"
-        needed = header.threshold if self.plain.average else len(task.clients)
+        needed = one.header.threshold if self.plain.average else len(task.clients)
         return ClientError(
             f"{when}: no secure sum, which needs {needed} of {len(task.clients)} sites to the end "
             f"({found.told(self.plain.called, missing)})",
@@ -159,25 +154,17 @@ class SecureGathering:
         )
 
     def _filled(
-        self,
-        found: Found,
-        one: Attempt,
-        totals: Mapping[str, Array],
-        header: SumHeader,
-        take: Take | None,
+        self, found: Found, one: Attempt, totals: Mapping[str, Array], take: Take | None
     ) -> Found:
         """The replies: the first site's has the sums, those of the others have zeros."""
         missing = [c for c in one.task.clients if c not in one.survivors]
         if missing:
-            told = one.found.told(self.plain.called, missing)
             logger.warning(
                 "round %d: the secure sum is without %d sites (%s)",
-                one.task.round,
-                len(missing),
-                told,
-            )
+                one.task.round, len(missing), one.found.told(self.plain.called, missing),
+            )  # fmt: skip
         means = [name for name in totals if not is_added(name)]
-        errors = {name: scale_of(header, name).rounding for name in means}
+        errors = {name: scale_of(one.header, name).rounding for name in means}
         self.sums.account_for(one.task.kind, errors)
         self.sums.ranges.follow(totals)
         first, sizes = one.survivors[0], self.sums.sizes
@@ -197,7 +184,3 @@ def _reply(task: Task, client: int, parts: Mapping[str, AnyArray]) -> Reply:
         if not name.startswith(MODEL)
     }
     return Reply(task.run, task.round, client, task.digest, model_of(parts), None, more)
-
-
-def _no_model(message: Array) -> tuple[int, ...]:
-    return (0,)

@@ -15,18 +15,18 @@ from os import PathLike
 import numpy as np
 
 from reshuffle.digests import digest
-from reshuffle.engines import Failure, Plain, Record, Reply, Task, checksum
+from reshuffle.engines import Failure, Plain, Record, Reply, Task
 from reshuffle.errors import InputError
 from reshuffle.federated.local import local_of
-from reshuffle.federated.secure.admission import check_first, check_header
-from reshuffle.federated.secure.header import SumHeader, question_of
+from reshuffle.federated.secure.header import WIDTH, KeyRow, SumHeader, check_clock, question_of
 from reshuffle.federated.secure.keys import SIGNATURE, SiteKeys, open_keys
 from reshuffle.federated.secure.parts import beyond, layout_text, parts_of, words_of
 from reshuffle.federated.secure.protocol import SEALED, SiteRound
-from reshuffle.federated.secure.rows import WIDTH, KeyRow, check_clock
 from reshuffle.federated.secure.settings import Secure
-from reshuffle.federated.secure.store import of_text, to_text
 from reshuffle.federated.secure.wire import (
+    INPUT,
+    START,
+    TOLD,
     as_array,
     packed,
     read_numbers,
@@ -35,9 +35,7 @@ from reshuffle.federated.secure.wire import (
     sent,
     without,
 )
-from reshuffle.federated.secure.wording import HELLO, INPUT, START, TOLD, kind_of
 
-NOTHING = np.empty(0)
 Answers = list[Reply | Failure]
 
 
@@ -69,7 +67,7 @@ class Guard:
                 if task.kind == INPUT:
                     ready[client] = self._opened(client, task)
                 else:
-                    found.append(_reply(task, client, self._answer(client, task)))
+                    found.append(task.reply(client, more=sent(self._answer(client, task))))
             except InputError as error:
                 found.append(Failure(client, str(error)))
             except Exception as error:  # The text of the error could hold anything.
@@ -90,18 +88,18 @@ class Guard:
     # --- the questions -------------------------------------------------------------------------
 
     def _answer(self, client: int, task: Task) -> dict[str, Plain]:
-        more, keys = task.more, self._signer(client)
-        if task.kind == HELLO:
+        more, keys, question = task.more, self._signer(client), task.kind.removeprefix(START)
+        if question == "hello":
             return self._introduced(client, more, keys)
-        if task.kind == kind_of("keys"):
+        if question == "keys":
             return {"keys": as_array(self._begun(client, more).keys(keys, time.time()).packed())}
         one = self._round(client, more)
-        if task.kind == kind_of("shares"):
+        if question == "shares":
             rows = {c: KeyRow.of(row) for c, row in read_rows(more, "keys", WIDTH).items()}
             return packed("sealed", one.shares(rows, keys, time.time()))
-        if task.kind == kind_of("agree"):
+        if question == "agree":
             return {"signature": as_array(one.agree(read_numbers(more, "survivors"), keys))}
-        if task.kind == kind_of("unmask"):
+        if question == "unmask":
             signatures = read_rows(more, "signatures", SIGNATURE)
             self.finished.setdefault(client, set()).add(one.header.label)
             seed, shares = one.unmask(signatures, keys)
@@ -131,8 +129,7 @@ class Guard:
         past = self.finished.setdefault(client, set())
         if client in self.rounds:
             self.rounds.pop(client).forget()
-        check_header(header, client, self._signer(client).name, self.secure)
-        check_first(header, past)
+        header.check(client, self._signer(client).name, self.secure, past)
         past.add(header.attempt)
         self.rounds[client] = SiteRound(header, client)
         return self.rounds[client]
@@ -166,19 +163,22 @@ class Guard:
                 raise InputError(
                     f"the driver counts {whole:,} samples of all sites, and this site has {own:,}"
                 )
-            parts = parts_of(answer, own / whole, _blocks(task, one.header.kind))
+            trains = one.header.kind == "train" and "work" in task.more
+            blocks = local_of(without(task.more)).blocks(task.x) if trains else ()
+            parts = parts_of(answer, own / whole, blocks)
             wild = [name for name, part in parts.items() if not np.isfinite(part).all()]
             if wild:
                 raise InputError(f"its {wild[0]} holds NaN or infinity, and does not leave")
             large = beyond(one.header, parts)
             if large:
                 one.forget()
-                return _reply(task, answer.client, {"beyond": json.dumps(large)})
+                return task.reply(answer.client, more=sent({"beyond": json.dumps(large)}))
             words = one.masked(words_of(one.header, parts))
         except InputError as error:
             one.forget()
             return Failure(answer.client, str(error))
-        return _reply(task, answer.client, {"masked": words, "layout": layout_text(parts)})
+        masked = sent({"masked": words, "layout": layout_text(parts)})
+        return task.reply(answer.client, more=masked)
 
     # --- what is kept --------------------------------------------------------------------------
 
@@ -201,13 +201,13 @@ class Guard:
 
     def state(self) -> str:
         """The whole state as text, including secrets, only for the memory of the site's own node."""
-        rounds = {client: to_text(one) for client, one in self.rounds.items()}
+        rounds = {client: one.text() for client, one in self.rounds.items()}
         finished = {client: sorted(labels) for client, labels in self.finished.items()}
         return json.dumps({"rounds": rounds, "finished": finished})
 
     def restore(self, state: str) -> None:
         found = json.loads(state)
-        self.rounds = {int(client): of_text(text) for client, text in found["rounds"].items()}
+        self.rounds = {int(client): SiteRound.of(text) for client, text in found["rounds"].items()}
         self.finished = {int(client): set(labels) for client, labels in found["finished"].items()}
 
     def __getstate__(self) -> dict[str, object]:
@@ -218,15 +218,3 @@ def _inner(task: Task, kind: str) -> Task:
     """The question that the sum answers, without the parts of the protocol."""
     own = {client: without(record) for client, record in task.own.items()}
     return replace(task, kind=kind, more=without(task.more), own=own)
-
-
-def _blocks(task: Task, kind: str) -> tuple[int, ...]:
-    """The blocks of the array that the local work answers with."""
-    more = without(task.more)
-    return local_of(more).blocks(task.x) if kind == "train" and "work" in more else ()
-
-
-def _reply(task: Task, client: int, more: Mapping[str, Plain]) -> Reply:
-    named = sent(more)
-    check = checksum(NOTHING, named)
-    return Reply(task.run, task.round, client, task.digest, NOTHING, check, named)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from reshuffle.digests import digest
 from reshuffle.errors import InputError
 from reshuffle.federated.secure.settings import NAME
+from reshuffle.files import write_new
 
 SIGNATURE = 64
 """Bytes of a signature."""
@@ -67,7 +67,7 @@ class SiteKeys:
                 f"it has no public key of {', '.join(map(repr, missing[:5]))}: NAME.pub of each site must lie beside its "
                 f"own key, {self.name}.key"
             )
-        return digest({name: _raw(self.pins[name]) for name in names})
+        return digest({name: self.pins[name].public_bytes_raw() for name in names})
 
 
 def make_keys(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -88,8 +88,8 @@ def make_keys(folder: Path, names: Sequence[str]) -> list[Path]:
         private = Ed25519PrivateKey.generate()
         secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        _write(folder / f"{name}.key", secret, 0o600)
-        _write(folder / f"{name}.pub", public, 0o644)
+        write_new(folder / f"{name}.key", secret)
+        write_new(folder / f"{name}.pub", public, 0o644)
     return paths
 
 
@@ -109,46 +109,36 @@ def open_keys(folder: str | os.PathLike[str] | None, name: str | None) -> SiteKe
             f"its signing key {own.name} can be read by others (mode {stat.S_IMODE(mode):o}): chmod 600, or make "
             "another one if others may have read it"
         )
-    private = None
-    with suppress(ValueError, TypeError, UnicodeError):
-        private = load_pem_private_key(_read(own), None)
+    private = _loaded(own, lambda text: load_pem_private_key(text, None))
     if not isinstance(private, Ed25519PrivateKey):
         raise InputError(f"its signing key {own.name} is no private key of Ed25519 in PEM format")
     pins = {path.stem: _public(path) for path in sorted(place.glob("*.pub"))}
-    if name not in pins or _raw(pins[name]) != _raw(private.public_key()):
+    raw = {other: key.public_bytes_raw() for other, key in pins.items()}
+    if raw.get(name) != private.public_key().public_bytes_raw():
         what = "is not there" if name not in pins else "is of another key"
         raise InputError(f"its signing key {own.name} does not fit: {name}.pub beside it {what}")
     first: dict[bytes, str] = {}
-    for other, key in pins.items():
-        if first.setdefault(_raw(key), other) != other:
+    for other, key in raw.items():
+        if first.setdefault(key, other) != other:
             raise InputError(
-                f"{first[_raw(key)]}.pub and {other}.pub hold the same key: each site must have one of its own"
+                f"{first[key]}.pub and {other}.pub hold the same key: each site must have one of its own"
             )
     return SiteKeys(name, private, pins)
 
 
 def _public(path: Path) -> Ed25519PublicKey:
-    found = None
-    with suppress(ValueError, TypeError, UnicodeError):
-        found = load_pem_public_key(_read(path))
+    found = _loaded(path, load_pem_public_key)
     if not isinstance(found, Ed25519PublicKey):
         raise InputError(f"{path.name} is no public key of Ed25519 in PEM format")
     return found
 
 
-def _raw(key: Ed25519PublicKey) -> bytes:
-    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
-
-
-def _read(path: Path) -> bytes:
+def _loaded(path: Path, load: Callable[[bytes], object]) -> object:
+    """The key in a file; None if it holds none."""
     try:
         with path.open("rb") as file:
-            return file.read(LARGEST)
+            return load(file.read(LARGEST))
     except OSError as error:
         raise InputError(f"{path.name} cannot be read: {error.strerror}") from None
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file that has its mode from the moment it is created."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
+    except (ValueError, TypeError, UnicodeError):
+        return None

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,20 +21,24 @@ from reshuffle.cached import cached_property
 from reshuffle.errors import InputError
 from reshuffle.federated.secure.fixed_point import Words
 from reshuffle.federated.secure.graph import neighbours
-from reshuffle.federated.secure.header import SumHeader
+from reshuffle.federated.secure.header import KeyRow, SumHeader, row_of, set_text, view_of
 from reshuffle.federated.secure.keys import SiteKeys
-from reshuffle.federated.secure.masks import add_mask, pair_secret, private_key, public_bytes
-from reshuffle.federated.secure.purposes import (
+from reshuffle.federated.secure.masks import (
     MASK,
+    OWN,
     SEAL,
-    own_mask_key,
+    SIZE,
+    TAG,
+    add_mask,
+    derived,
     pair_mask_key,
+    private_key,
+    public_bytes,
+    seal,
     seal_key,
-    view_of,
+    split,
+    unseal,
 )
-from reshuffle.federated.secure.rows import KeyRow, row_of, set_text
-from reshuffle.federated.secure.sealed import TAG, seal, unseal
-from reshuffle.federated.secure.shares import SIZE, split
 
 ORDER = ("keys", "shares", "input", "agree", "unmask")
 """The questions of an attempt."""
@@ -63,7 +68,6 @@ class SiteRound:
     """The sites that handed out shares."""
     survivors: tuple[int, ...] = ()
     """The set that this site has signed."""
-    _secrets: dict[int, bytes] = field(default_factory=dict, init=False, repr=False)
 
     # --- the five answers ----------------------------------------------------------------------
 
@@ -88,32 +92,33 @@ class SiteRound:
         if len(set(keys)) < len(keys):
             raise InputError("two of the keys for this sum are the same")
         self.rows = {client: rows[client] for client in sorted(rows)}
-        near = self.neighbours(self.me)
+        near = self._graph[self.me]
         holders = sorted((*near, self.me))
         first = split(self.masking, self.header.shares, len(holders))
         second = split(self.own, self.header.shares, len(holders))
         both = {h: a + b for h, a, b in zip(holders, first, second, strict=True)}
         self.held = {self.me: both[self.me]}
-        return {
-            v: seal(seal_key(self._secret(v), self.header, self.me, v), both[v], self.view)
-            for v in near
-        }
+        sealer, sealed = private_key(self.sealing, SEAL), {}
+        for v in near:
+            key = seal_key(sealer, rows[v].sealing, self.header, self.me, v)
+            sealed[v] = seal(key, both[v], self.view)
+        return sealed
 
     def open_shares(self, senders: Sequence[int], sealed: Mapping[int, bytes]) -> None:
         """Take the shares of the neighbours, before anything is computed for the sum."""
         self._next("input")
         self.senders = tuple(sorted(senders))
         self._check_set("that have handed out shares", self.senders, self.rows)
-        near = [v for v in self.neighbours(self.me) if v in self.senders]
+        near, names = self._near, self.header.names
         if len(near) + 1 < self.header.shares:
             raise InputError(
                 f"{len(near)} of its neighbours take part, and {self.header.shares - 1} are needed"
             )
-        names = self.header.names
+        sealer = private_key(self.sealing, SEAL)
         for v in near:
             if v not in sealed:
                 raise InputError(f"the shares from {names[v]} are missing")
-            key = seal_key(self._secret(v), self.header, v, self.me)
+            key = seal_key(sealer, self.rows[v].sealing, self.header, v, self.me)
             self.held[v] = unseal(key, sealed[v], self.view, names[v])
 
     def masked(self, words: Words) -> Words:
@@ -121,11 +126,10 @@ class SiteRound:
         if not (self.senders and self.masking):
             raise InputError("it has no shares of the other sites yet, or has masked its answer")
         masker = private_key(self.masking, MASK)
-        add_mask(words, own_mask_key(self.own), 1)
-        for v in self.neighbours(self.me):
-            if v in self.senders:
-                key = pair_mask_key(masker, self.rows[v].masking, self.header, self.me, v)
-                add_mask(words, key, 1 if self.me < v else -1)
+        add_mask(words, derived(self.own, OWN), 1)
+        for v in self._near:
+            key = pair_mask_key(masker, self.rows[v].masking, self.header, self.me, v)
+            add_mask(words, key, 1 if self.me < v else -1)
         self.masking = b""  # Nothing else is ever masked with this seed.
         return words
 
@@ -135,12 +139,12 @@ class SiteRound:
         self.survivors = tuple(sorted(survivors))
         self._check_set("whose input arrived", self.survivors, self.senders)
         for u in self.survivors:
-            holders = {*self.neighbours(u), u} & set(self.survivors)
+            holders = {*self._graph[u], u} & set(self.survivors)
             if len(holders) < self.header.shares:
                 raise InputError(
                     f"{len(holders)} neighbours of {self.header.names[u]} are left, and {self.header.shares} are needed"
                 )
-        return signer.sign(self._set_text())
+        return signer.sign(set_text(self.view, self.senders, self.survivors))
 
     def unmask(
         self, signatures: Mapping[int, bytes], signer: SiteKeys
@@ -148,7 +152,8 @@ class SiteRound:
         """The seed of its own mask, and of each neighbour the one share that the set allows."""
         self._next("unmask")
         names = self.header.names
-        signed, text = [u for u in signatures if u in self.survivors], self._set_text()
+        text = set_text(self.view, self.senders, self.survivors)
+        signed = [u for u in signatures if u in self.survivors]
         for u in signed:
             if u != self.me:
                 signer.check(names[u], text, signatures[u])
@@ -156,26 +161,21 @@ class SiteRound:
             raise InputError(
                 f"{len(signed)} sites have signed the set of this sum, and {self.header.threshold} must"
             )
-        seed, near = self.own, [v for v in self.neighbours(self.me) if v in self.senders]
-        given = {
-            v: self.held[v][SIZE:] if v in self.survivors else self.held[v][:SIZE] for v in near
-        }
+        seed, kept = self.own, self.survivors
+        given = {v: self.held[v][SIZE:] if v in kept else self.held[v][:SIZE] for v in self._near}
         self.forget()
         return seed, given
 
     def forget(self) -> None:
         """Discard all secrets; no further question is answered."""
-        self.done, self.held, self._secrets = len(ORDER), {}, {}
+        self.done, self.held = len(ORDER), {}
         self.sealing = self.masking = self.own = b""
 
     # --- what the answers are made of ----------------------------------------------------------
 
-    def neighbours(self, site: int) -> tuple[int, ...]:
-        """The neighbours of a site among those that have keys in this attempt."""
-        return self._graph[site]
-
     @cached_property
     def _graph(self) -> dict[int, tuple[int, ...]]:
+        """The neighbours of each site among those that have keys in this attempt."""
         return neighbours(tuple(self.rows), self.header.degree, self.view)
 
     @cached_property
@@ -183,21 +183,16 @@ class SiteRound:
         """The digest of the messages that this site has received."""
         return view_of(self.header, self.rows)
 
+    @property
+    def _near(self) -> list[int]:
+        """The neighbours of this site that have handed out shares."""
+        return [v for v in self._graph[self.me] if v in self.senders]
+
     def _public(self) -> tuple[bytes, bytes]:
         return (
             public_bytes(private_key(self.sealing, SEAL)),
             public_bytes(private_key(self.masking, MASK)),
         )
-
-    def _secret(self, other: int) -> bytes:
-        """The secret that this site has in common with another, from which both directions are sealed."""
-        if other not in self._secrets:
-            sealer = private_key(self.sealing, SEAL)
-            self._secrets[other] = pair_secret(sealer, self.rows[other].sealing)
-        return self._secrets[other]
-
-    def _set_text(self) -> bytes:
-        return set_text(self.view, self.senders, self.survivors)
 
     def _next(self, question: str) -> None:
         """Check that this is the next question; it counts as answered from now on, whatever happens."""
@@ -223,3 +218,36 @@ class SiteRound:
             raise InputError(
                 f"the set of sites {what} has {len(found)}, which is below the threshold {self.header.threshold}: nothing is said"
             )
+
+    # --- between processes ---------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The whole attempt, for a transport that starts a new process for every message.
+
+        The text holds secrets: it may be kept in the memory of the site's own node, but never in files or logs.
+        """
+        return json.dumps({
+            "header": self.header.text(), "me": self.me, "done": self.done,
+            "seeds": [seed.hex() for seed in (self.sealing, self.masking, self.own)],
+            "rows": {client: row.packed().hex() for client, row in self.rows.items()},
+            "held": {client: both.hex() for client, both in self.held.items()},
+            "senders": self.senders, "survivors": self.survivors,
+        })  # fmt: skip
+
+    @classmethod
+    def of(cls, text: str) -> SiteRound:
+        """The attempt of a text, in another process of the site."""
+        found = json.loads(text)
+        sealing, masking, own = map(bytes.fromhex, found["seeds"])
+        return cls(
+            SumHeader.of(found["header"]),
+            found["me"],
+            found["done"],
+            sealing,
+            masking,
+            own,
+            {int(c): KeyRow.of(bytes.fromhex(row)) for c, row in found["rows"].items()},
+            {int(c): bytes.fromhex(both) for c, both in found["held"].items()},
+            tuple(found["senders"]),
+            tuple(found["survivors"]),
+        )

@@ -1,15 +1,22 @@
-"""The settings of secure sums, which driver and sites have in common."""
+"""The settings of secure sums, which driver and sites have in common, and the parts of both, made where the packages for them are installed."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import TYPE_CHECKING
 
-from reshuffle.errors import InputError, shown
+from reshuffle.errors import InputError, extra, shown
 from reshuffle.federated.secure.fixed_point import MOST_SITES, SPAN, exponent_of
-from reshuffle.federated.secure.graph import FEW, degree_of, least_of
+from reshuffle.federated.secure.graph import degree_of, least_of
+
+if TYPE_CHECKING:
+    from reshuffle.federated.secure.gathering import SecureSums
+    from reshuffle.federated.secure.guard import Guard
+    from reshuffle.federated.site import Site
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 """Names of sites that have keys: they are names of files too."""
@@ -59,13 +66,10 @@ class Secure:
 
     @property
     def exponent(self) -> int:
-        """The range as a power of two."""
         return exponent_of(self.range)
 
     def threshold_of(self, count: int) -> int:
-        """The threshold for ``count`` sites."""
-        found = self.threshold or least_of(count)
-        found = min(found, count) if self.threshold is None else found
+        found = self.threshold or min(least_of(count), count)
         if not count / 2 < found <= count:
             raise InputError(
                 f"threshold must be more than half of the {count} sites that are asked and at most all of them, got {found}"
@@ -73,15 +77,16 @@ class Secure:
         return found
 
     def degree_of(self, count: int) -> int:
-        """The number of neighbours of each of ``count`` sites."""
-        if self.neighbours is None:
-            return degree_of(count)
-        return min(self.neighbours, count - 1)
+        return degree_of(count) if self.neighbours is None else min(self.neighbours, count - 1)
 
     def shares_of(self, count: int) -> int:
         """The number of shares that recover a secret of one of ``count`` sites."""
         degree = self.degree_of(count)
         return self.threshold_of(count) if degree >= count - 1 else least_of(degree + 1)
+
+    def terms_of(self, count: int) -> tuple[int, int, int]:
+        """The threshold, the number of neighbours and the number of shares for ``count`` sites."""
+        return self.threshold_of(count), self.degree_of(count), self.shares_of(count)
 
     def check_names(self, names: list[str | None]) -> None:
         """Refuse sites that cannot have a secure sum."""
@@ -118,4 +123,27 @@ def check_secure(secure: object) -> Secure | None:
     return secure
 
 
-__all__ = ["FEW", "NAME", "Secure", "check_secure"]
+def check_installed() -> None:
+    """Refuse secure sums where a package for them is missing."""
+    with extra("secure", "cryptography", "a secure sum"):
+        import cryptography.hazmat  # noqa: F401
+    with extra("secure", "Crypto", "a secure sum"):
+        import Crypto.Protocol.SecretSharing  # noqa: F401
+
+
+def guard_of(secure: Secure, sites: Mapping[int, Site]) -> Guard:
+    """The guard of these sites."""
+    check_installed()
+    from reshuffle.federated.secure.guard import Guard
+
+    names = {client: site.name for client, site in sites.items()}
+    folders = {client: site.keys for client, site in sites.items()}
+    return Guard(secure, names, folders)
+
+
+def sums_of(secure: Secure, names: Sequence[str]) -> SecureSums:
+    """The driver's side."""
+    check_installed()
+    from reshuffle.federated.secure.gathering import SecureSums
+
+    return SecureSums(secure, names)

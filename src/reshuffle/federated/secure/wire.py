@@ -1,4 +1,4 @@
-"""Writes bytes, by client, as parts of a record, and reads them back with checks."""
+"""The messages of a secure sum: their kinds, and bytes, by client, as parts of a record, which are read back with checks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from reshuffle.arrays import AnyArray
 from reshuffle.engines import Plain, Record
 from reshuffle.errors import InputError
-from reshuffle.federated.secure.header import PREFIX
+
+SUMS = ("train", "value", "curvature")
+"""Questions whose answers the driver only adds up."""
+TOLD = ("hello", "load", "metrics")
+"""Questions that a site answers for itself, as docs/secure.md lists."""
+START = "secure-"
+"""The prefix of the kinds of messages of the protocol."""
+HELLO = f"{START}hello"
+INPUT = f"{START}input"
+PREFIX = "secure_"
+"""The prefix of the names of parts of a message that belong to the protocol."""
 
 
 def sent(record: Mapping[str, Plain]) -> dict[str, Plain]:
@@ -21,7 +32,7 @@ def without(record: Record) -> dict[str, Plain]:
     return {name: part for name, part in record.items() if not name.startswith(PREFIX)}
 
 
-def as_array(data: bytes) -> np.ndarray:
+def as_array(data: bytes) -> AnyArray:
     """Bytes as a record may hold them."""
     return np.frombuffer(data, np.uint8)
 
@@ -36,7 +47,7 @@ def packed(name: str, rows: Mapping[int, bytes]) -> dict[str, Plain]:
     }
 
 
-def numbers(clients: Sequence[int]) -> np.ndarray:
+def numbers(clients: Sequence[int]) -> AnyArray:
     """The numbers of clients as an array."""
     return np.array(sorted(clients), dtype=np.int64)
 
@@ -49,12 +60,10 @@ def read_text(record: Record, name: str) -> str:
     return found
 
 
-def read_bytes(record: Record, name: str, size: int | None = None) -> bytes:
-    """Bytes of a record, checked to have ``size`` bytes if it is given."""
-    found = record.get(f"{PREFIX}{name}")
-    if not isinstance(found, np.ndarray) or found.dtype != np.uint8:
-        raise InputError(f"a message of a secure sum lacks {name}")
-    if size is not None and found.size != size:
+def read_bytes(record: Record, name: str, size: int) -> bytes:
+    """Bytes of a record, checked to be ``size``."""
+    found = _array(record, name, np.uint8)
+    if found.size != size:
         raise InputError(
             f"{name} in a message of a secure sum must have {size} bytes, got {found.size}"
         )
@@ -63,10 +72,10 @@ def read_bytes(record: Record, name: str, size: int | None = None) -> bytes:
 
 def read_numbers(record: Record, name: str) -> tuple[int, ...]:
     """Numbers of clients; one that is there twice is refused."""
-    found = record.get(f"{PREFIX}{name}")
-    if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.ndim != 1:
+    found = _array(record, name, np.int64)
+    if found.ndim != 1:
         raise InputError(f"a message of a secure sum lacks {name}")
-    clients = tuple(int(client) for client in found)
+    clients = tuple(found.tolist())
     if len(set(clients)) < len(clients):
         raise InputError(f"{name} in a message of a secure sum names a site twice")
     return clients
@@ -77,3 +86,10 @@ def read_rows(record: Record, name: str, width: int) -> dict[int, bytes]:
     clients = read_numbers(record, f"{name}_of")
     joined = read_bytes(record, name, width * len(clients))
     return {client: joined[k * width : (k + 1) * width] for k, client in enumerate(clients)}
+
+
+def _array(record: Record, name: str, kind: type[np.generic]) -> AnyArray:
+    found = record.get(f"{PREFIX}{name}")
+    if not isinstance(found, np.ndarray) or found.dtype != kind:
+        raise InputError(f"a message of a secure sum lacks {name}")
+    return found
