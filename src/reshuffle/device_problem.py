@@ -101,7 +101,6 @@ class DeviceProblem(ProblemOfRows):
         self.datafit: SamplesOnDevice = samples
         self.penalty, self.ridge = check_penalty(penalty), ridge
         self.n, self.shape = samples.n, samples.shape
-        self.loss, self.fit_intercept = samples.loss, samples.bias
         self.form_with_ridge  # noqa: B018 -- it says so where arrays of the penalty do not fit
 
     @classmethod
