@@ -25,6 +25,7 @@ STATIONARY = "stationary:"
 PHASES = {
     "newton": "Newton steps",
     "newton_kernel": "Newton steps by the kernel of the rows",
+    "newton_columns": "Newton steps by coordinate descent",
     "newton_cg": "Newton-CG steps",
     "lbfgs": "L-BFGS iterations",
     "accelerated": "accelerated steps",

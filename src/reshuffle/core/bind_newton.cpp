@@ -1,6 +1,7 @@
 // Bindings of Newton's method: whole runs on either system, and the parts that others use.
 #include "bound_samples.hpp"
 #include "column_major.hpp"
+#include "column_sweeps.hpp"
 #include "newton.hpp"
 #include "row_major.hpp"
 
@@ -249,6 +250,27 @@ std::tuple<double, double, double, Index> minimise_model(const BoundForm &form, 
     return {found.decrease, found.left, found.length, found.rounds};
 }
 
+// Sweeps over columns from u, in place, with the change of the margins in z: decrease, sweeps, stored values visited.
+std::tuple<double, Index, Index> sweep_of(const BoundForm &form, Array<const double> values, Places rows, Array<const Index> starts,
+                                          Array<const double> h, Array<const double> g, Array<double> u, Array<double> z,
+                                          Index most, double share) {
+    const auto *psi = std::get_if<Coordinates>(&form.form);
+    require(psi != nullptr, "the penalty must treat coordinates one by one");
+    const Index features = psi->size(), n = Index(h.size());
+    check_size(Index(starts.size()), features + 1, "starts must have one entry for each column, and one more");
+    require(Index(u.size()) == features || Index(u.size()) == features + 1, "u must have one entry for each column, and one for an intercept");
+    check_size(Index(g.size()), Index(u.size()), "g must be as long as u");
+    check_size(Index(z.size()), n, "z must have one entry for each row");
+    check_size(Index(rows.size()), Index(values.size()), "each value must have a row");
+    const SparseColumns A{view(values), view(rows), view(starts)};
+    require(A.starts[0] == 0 && A.starts[features] <= A.values.size, "columns must lie within the stored values");
+    for (Index j = 0; j < features; j++) require(A.starts[j] <= A.starts[j + 1], "columns must not end before they begin");
+    for (const Visit i : A.rows) require(Index(i) < n, "a row lies beyond the curvatures");
+    Free free;
+    const Swept found = sweep_columns(*psi, A, view(h), g.data(), view(u), view(z), most, share);
+    return {found.decrease, found.sweeps, found.visited};
+}
+
 // Curvatures from below at a point, for a model whose decrease is at most cap.
 void lower_of(const BoundSamples &b, double concordance, FlatIn margins, FlatIn slopes, FlatIn curvatures, double cap,
               Flat low, Array<double> factors, Array<double> radius, Array<double> shares) {
@@ -329,6 +351,8 @@ void bind_newton(nb::module_ &m) {
           arg("slope"), arg("value"), arg("psi"), fixed("to"));
     m.def("minimise", &minimise_model, arg("form"), fixed("H"), fixed("g"), fixed("x"), fixed("u"), arg("accuracy"),
           arg("floor"), fixed("null"));
+    m.def("sweep_columns", &sweep_of, arg("form"), fixed("values"), fixed("rows"), fixed("starts"), fixed("h"), fixed("g"),
+          fixed("u"), fixed("z"), arg("most"), arg("share"));
     m.def("lower", &lower_of, arg("samples"), arg("concordance"), fixed("margins"), fixed("slopes"), fixed("curvatures"),
           arg("cap"), fixed("low"), fixed("factors"), fixed("radius"), fixed("shares"));
     m.def("kept_within", [](double curvature, double cap, double concordance) {

@@ -30,25 +30,29 @@ inline void shift_coordinate(Matrix<const double> H, double *r, double *u, Index
     for (Index k = 0; k < size; k++) r[k] += change * row[k];
 }
 
-// The decrease of the model by the best u_j alone, and that u_j.
-inline Best best_coordinate(Matrix<const double> H, const double *r, const double *u, Index j, double l1, double l2,
-                            double low, double high) {
-    const double h = H[j][j], bend = h + l2, b = h * u[j] - r[j];
+// The decrease of the model by the best u_j alone, and that u_j; h = H_jj, r = r_j, u = u_j.
+inline Best best_coordinate(double h, double r, double u, double l1, double l2, double low, double high) {
+    const double bend = h + l2, b = h * u - r;
     double value;
     if (bend > 0.0) {
         const double pull = std::fabs(b) - l1;
         value = pull > 0.0 ? (b > 0.0 ? pull : -pull) / bend : 0.0;
-    } else if (std::fabs(r[j]) > l1) {  // a slope without curvature: go to the bound
-        value = r[j] > 0.0 ? low : high;
-        value = std::fabs(value) < infinity ? value : u[j];
+    } else if (std::fabs(r) > l1) {  // a slope without curvature: go to the bound
+        value = r > 0.0 ? low : high;
+        value = std::fabs(value) < infinity ? value : u;
     } else {  // a column of zeros: only the penalty moves it
-        value = l1 > 0.0 ? 0.0 : u[j];
+        value = l1 > 0.0 ? 0.0 : u;
     }
     value = value < low ? low : value > high ? high : value;
-    const double step = value - u[j];
-    double gain = -step * (r[j] + 0.5 * h * step + 0.5 * l2 * (value + u[j]));
-    gain -= l1 * (std::fabs(value) - std::fabs(u[j]));
+    const double step = value - u;
+    double gain = -step * (r + 0.5 * h * step + 0.5 * l2 * (value + u));
+    gain -= l1 * (std::fabs(value) - std::fabs(u));
     return {gain > 0.0 ? gain : 0.0, value};
+}
+
+inline Best best_coordinate(Matrix<const double> H, const double *r, const double *u, Index j, double l1, double l2,
+                            double low, double high) {
+    return best_coordinate(H[j][j], r[j], u[j], l1, l2, low, high);
 }
 
 inline double descend_coordinate(Matrix<const double> H, double *r, double *u, Index j, double l1, double l2, double low,

@@ -345,6 +345,18 @@ def minimise(
     floor: float,
     null: Array,
 ) -> tuple[float, float, float, int]: ...
+def sweep_columns(
+    form: Form,
+    values: Array,
+    rows: Visits,
+    starts: NDArray[np.int64],
+    h: Array,
+    g: Array,
+    u: Array,
+    z: Array,
+    most: int,
+    share: float,
+) -> tuple[float, int, int]: ...
 def lower(
     samples: Samples,
     concordance: float,

@@ -44,6 +44,8 @@ SPARSE = 1.0
 """Nanoseconds of a product of two stored values of a row, in the Hessian."""
 DENSE = 0.055
 """Nanoseconds of a product of two entries of rows laid out as dense ones."""
+COLUMN = 4.0
+"""Nanoseconds of a stored value in a sweep of coordinate descent, which visits it twice."""
 SOLVE = 6.0
 """Nanoseconds of an entry of the Hessian in the solver of the model: about ten sweeps over it."""
 WIDE = 1000.0
@@ -119,6 +121,11 @@ def newton(
 def conjugate_gradients(fit: Datafit, products: float) -> float:
     """Nanoseconds of a Newton step by conjugate gradients with ``products`` products, for one output."""
     return STEP_CALLS + (PRODUCT * products + PASSES) * one_pass(fit) + fit.n * TRIALS
+
+
+def column_step(fit: Datafit, sweeps: int) -> float:
+    """Nanoseconds of a Newton step by this many sweeps of coordinate descent over the columns of sparse rows."""
+    return STEP_CALLS + sweeps * COLUMN * fit.rows.stored + PASSES * one_pass(fit) + fit.n * TRIALS
 
 
 def kernel(fit: Datafit) -> float:

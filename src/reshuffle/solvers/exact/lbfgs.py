@@ -7,7 +7,6 @@ epoch. If too many iterations seem to be left, the chooser compares the phases a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import log, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -105,11 +104,7 @@ class LBFGS(Phase):
         newton = after_steps(view, found.gained, 0 if lbfgs.has_metric else 1, self.cost(view))
         left = found.left if lbfgs.one_output or found.left > 0.0 else np.inf
         newton = newton._replace(iterations=left)
-        new = replace(
-            view.state, point=point, active=run.sets.everything, table=run.table.table(at.slopes),
-            g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, newton=newton,
-            monitor=view.state.monitor.elsewhere(),
-        )  # fmt: skip
+        new = view.moved_everywhere(point, at.slopes, at.gradient, newton=newton)
         gradients = found.passes * run.problem.n
         return Outcome(new, gradients, step=view.step, made=found.iterations)
 

@@ -62,6 +62,8 @@ class MovementMonitor(NamedTuple):
     """The movement at which the wanted accuracy is expected."""
     power: float = SQUARE
     """The power of the movement that the certificate falls like: as theory has it, then as the last two certificates had it."""
+    longest: float = LONGEST
+    """The largest factor that may be tried: half of the last one with which P rose."""
     since: float = 0.0
     """Epochs since the start of the run, or since a step of another phase."""
     moves: tuple[float, ...] = (np.inf,) * WINDOW
@@ -169,7 +171,8 @@ class MovementMonitor(NamedTuple):
 
     def shortened(self, most: float) -> MovementMonitor:
         """The numbers after an undone epoch: half the step, with a factor of at most ``most``."""
-        return self._replace(factor=min(self.factor / 2.0, most))
+        half = self.factor / 2.0
+        return self._replace(factor=min(half, most), longest=half)
 
     def steady(self, objective: float) -> MovementMonitor:
         """The numbers after epochs whose movement did not fall; the objective shows why.
@@ -177,12 +180,15 @@ class MovementMonitor(NamedTuple):
         If P still falls, the way is long and flat, and the step is doubled. If not, the iterate
         circles, and the step is halved. After the first epoch like this the objective is only remembered.
         """
-        change, rounding = 1.0, ROUNDING * abs(self.seen)
+        factor, longest, rounding = self.factor, self.longest, ROUNDING * abs(self.seen)
         if self.seen < np.inf and abs(objective - self.seen) > rounding:
-            change = 2.0 if objective < self.seen else 0.5
-        factor = min(self.factor * change, max(LONGEST, self.factor))
+            if objective < self.seen:
+                factor = max(min(2.0 * factor, longest), factor)
+            else:
+                factor = longest = factor / 2.0
         return MovementMonitor(
-            factor, self.due, objective, self.review, self.rarity, checked=self.checked, at=self.at, goal=self.goal, power=self.power
+            factor, self.due, objective, self.review, self.rarity, checked=self.checked, at=self.at, goal=self.goal, power=self.power,
+            longest=longest,
         )  # fmt: skip
 
     def after(self, moved: float, tol: float, longest: float) -> MovementMonitor:
@@ -204,7 +210,7 @@ class MovementMonitor(NamedTuple):
         factor, calm, rate = self.factor, self.calm + 1.0, self.rate
         if calm > TRIED and 0 < self.moves[-TRIED] < np.inf:
             fell = moved / self.moves[-TRIED]
-            if rate == np.inf and fell > SLOW and 2.0 * factor <= longest:
+            if rate == np.inf and fell > SLOW and 2.0 * factor <= min(longest, self.longest):
                 factor, calm, rate = 2.0 * factor, 0.0, fell
             elif 0 < rate < np.inf:
                 better = fell <= rate

@@ -21,7 +21,7 @@ from reshuffle.penalties import Able, Penalty, ability
 from reshuffle.penalties.forms import native_form
 from reshuffle.problem import Problem
 from reshuffle.solvers.exact import costs
-from reshuffle.solvers.exact.newton_steps import can_finish, form_of
+from reshuffle.solvers.exact.newton_steps import can_finish, form_of, psi_of
 from reshuffle.solvers.exact.phase import Outcome, Phase
 from reshuffle.solvers.exact.rest import after_steps
 from reshuffle.solvers.exact.view import View
@@ -102,7 +102,7 @@ class NewtonCG(Phase):
         taken = run.tool(FaceSteps, view.model).step(view.x, wanted, most)
         newton = after_steps(view, taken.gained, 1, self.cost(view))
         newton = newton._replace(
-            products=float(taken.products), steps=made + 1.0, since=view.epoch, gap=_gap_at(view)
+            products=float(taken.products), steps=made + 1.0, since=view.epoch, gap=_gap_at(view), columns=0.0
         )  # fmt: skip
         gradients = taken.passes * run.problem.n
         return Outcome(view.moved_to(taken.at, newton=newton), gradients, step=view.step)
@@ -157,21 +157,17 @@ class FaceSteps:
         d, products = self._direction(at, free, slopes, enough, most)
         to = self._retracted(x, x + d)
         d = to - x
-        psi = self._psi(x)
+        psi = psi_of(self.problem, x)
         t, to = self.second_order.search(at, d, self.second_order.margins(d), self._native, psi)
         new, gained = at, 0.0
         if t > 0.0:
             new = self.second_order.linearise(to)
-            gained = at.value + psi - new.value - self._psi(to)
+            gained = at.value + psi - new.value - psi_of(self.problem, to)
         return Taken(new, gained, self.second_order.passes - before, products)
 
     @cached_property
     def _smooth(self) -> bool:
         return self.form.one_by_one is not None and not self.form.l1.any()
-
-    def _psi(self, x: Array) -> float:
-        seen = x[: self.problem.features]
-        return self.penalty.value(seen) + 0.5 * self.problem.ridge * float(np.vdot(seen, seen))
 
     def _face(self, x: Array) -> tuple[NDArray[np.bool_], Array]:
         """Coordinates that are free to move, and the slope of ψ along them."""

@@ -16,7 +16,6 @@ once. Because the right side is the gradient at x, a step also corrects the roun
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -99,10 +98,7 @@ class NewtonKernel(Phase):
         at = found.at
         point = known[0] if known and known[0].linearisation is at else _point(at)
         newton = after_steps(view, found.gained, 0, self.cost(view))
-        new = replace(
-            view.state, point=point, active=run.sets.everything, table=run.table.table(at.slopes),
-            g=at.gradient, q=np.zeros_like(at.gradient), momentum=0.0, newton=newton,
-        )  # fmt: skip
+        new = view.moved_everywhere(point, at.slopes, at.gradient, newton=newton)
         gradients = found.passes * run.problem.n
         return Outcome(new, gradients, step=view.step, made=found.steps)
 

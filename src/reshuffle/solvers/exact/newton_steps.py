@@ -107,6 +107,12 @@ def form_of(problem: Problem | DeviceProblem) -> Form:
     return form
 
 
+def psi_of(problem: Problem, x: Array) -> float:
+    """ψ(x) with the ridge."""
+    seen = x[: problem.features]
+    return problem.penalty.value(seen) + 0.5 * problem.ridge * float(np.vdot(seen, seen))
+
+
 def can_step(problem: Problem) -> bool:
     """Whether second-order steps can be made: the loss has ``second``, or for a sum over outputs, ``each`` has it."""
     fit, penalty = problem.datafit, problem.penalty

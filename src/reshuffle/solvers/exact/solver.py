@@ -26,6 +26,7 @@ from reshuffle.solvers.exact.method import ExactMethod
 from reshuffle.solvers.exact.newton import Newton
 from reshuffle.solvers.exact.newton_alone import NewtonAlone
 from reshuffle.solvers.exact.newton_cg import NewtonCG
+from reshuffle.solvers.exact.newton_columns import NewtonColumns
 from reshuffle.solvers.exact.newton_compiled import is_light, is_small, is_strongly_held
 from reshuffle.solvers.exact.newton_drivers import newton_driver
 from reshuffle.solvers.exact.newton_kernel import NewtonKernel
@@ -43,7 +44,7 @@ from reshuffle.steps import StepGiven, check_step
 from reshuffle.validation import check_positive
 
 PHASES: tuple[Phase, ...] = (
-    Newton(), NewtonOnDisk(), NewtonKernel(), NewtonCG(), LBFGS(), Accelerated(), ShuffledEpoch(),
+    Newton(), NewtonOnDisk(), NewtonKernel(), NewtonColumns(), NewtonCG(), LBFGS(), Accelerated(), ShuffledEpoch(),
 )  # fmt: skip
 """The phases of the package; of two with equal work left, the first one acts."""
 SHUFFLED_ALONE = (ShuffledEpoch(),)
@@ -76,7 +77,7 @@ class ExactProxRR(Solver):
     importance : visit samples with large L_i more often; by default when that saves work.
     finish : ``False`` makes shuffled epochs alone: the same as ``phases=["shuffled"]``.
     phases : the phases that may act, by name or as objects of your own (``reshuffle.solvers.exact.Phase``); by default
-        ``"newton"``, ``"newton_on_disk"``, ``"newton_kernel"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"``. Which one
+        ``"newton"``, ``"newton_on_disk"``, ``"newton_kernel"``, ``"newton_columns"``, ``"newton_cg"``, ``"lbfgs"``, ``"accelerated"`` and ``"shuffled"``. Which one
         makes the next step is decided by counts of work. Newton steps do not depend on the scale of columns and
         end with a proved bound; they act at once on small sets, and on large ones once epochs have found the
         features that matter.

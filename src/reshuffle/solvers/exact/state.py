@@ -36,7 +36,9 @@ class NewtonState(NamedTuple):
     since: float = 0.0
     """The epoch of the last step by conjugate gradients."""
     gap: float = np.inf
-    """The certificate at the start of that step; zero if it was not known."""
+    """The certificate at the start of the last step by conjugate gradients or by coordinate descent; zero if it was not known."""
+    columns: float = 0.0
+    """1 if that step was one by coordinate descent."""
     iterations: float = np.inf
     """The iterations of L-BFGS that seem to be left, after a call."""
     support: float = np.inf

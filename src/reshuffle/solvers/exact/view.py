@@ -47,7 +47,7 @@ UNHELD = 10.0
 """Without a dual point this many times as many epochs are expected: no penalty holds x, and epochs converge slowly."""
 ON_DISK = ("newton_on_disk", "shuffled")
 """Phases for rows on disk, in the order of preference."""
-SECOND_ORDER = ("newton", "newton_kernel", "newton_cg", "lbfgs")
+SECOND_ORDER = ("newton", "newton_kernel", "newton_columns", "newton_cg", "lbfgs")
 """Phases whose steps count as second-order ones."""
 
 Tool = TypeVar("Tool")
@@ -305,7 +305,12 @@ class View:
 
     def with_slopes(self, x: Array, slopes: Array, g: Array, **others: Any) -> ExactState:
         """``at`` with known slopes at x and known mean gradient, without a pass."""
-        point = Point(x, slopes=slopes, gradient=g, whole=True)
+        return self.moved_everywhere(
+            Point(x, slopes=slopes, gradient=g, whole=True), slopes, g, **others
+        )
+
+    def moved_everywhere(self, point: Point, slopes: Array, g: Array, **others: Any) -> ExactState:
+        """The state at a point where f is known in all features."""
         return replace(
             self.state, point=point, active=self.run.sets.everything, table=self.run.table.table(slopes), g=g,
             q=np.zeros_like(g), momentum=0.0, monitor=self.state.monitor.elsewhere(), **others,
