@@ -46,7 +46,7 @@ def test_the_minimiser_is_that_of_fista(
     scale = problem.value(np.zeros(problem.shape))
     assert problem.objective(result.x) <= problem.objective(reference.x) + 1e-10 * scale
     began_with_few = result.trace["active"][0] < problem.features
-    assert began_with_few != is_strongly_held(problem, 1e-10)  # all steps are then one call
+    assert began_with_few != is_strongly_held(problem)  # all steps are then one call
 
 
 @pytest.mark.parametrize("penalty", [P.GroupLasso(0.03, np.arange(200) // 4), P.NonNegative() + P.L1(0.01)])  # fmt: skip

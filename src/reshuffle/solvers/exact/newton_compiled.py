@@ -40,10 +40,8 @@ HESSIANS = 4
 WIDEST = 150
 """The most unknowns of a small set: beyond this, a model of only the features that matter costs less."""
 STRONG = 25.0, 100.0
-"""ψ counts as strong if the gradient at zero is at most this many times its strength; the second number is for sets with more features than rows,
-except where a loose accuracy is wanted. See benchmarks/NOTES.md."""
-LOOSE = 1e-3
-"""A larger tolerance is loose: working sets that grow step by step may then end early, unless the first model is f itself."""
+"""ψ counts as strong if the gradient at zero is at most this many times its strength; the second number is for squares with more features than
+rows, whose first model is f itself. See benchmarks/NOTES.md."""
 TALL = 2
 """With more rows than this for each feature, an epoch over sparse rows, or with several outputs, costs less than a model."""
 LIGHT = 6e5
@@ -91,7 +89,7 @@ def is_light(problem: FiniteSum) -> TypeGuard[Problem]:
     return step <= LIGHT
 
 
-def is_strongly_held(problem: FiniteSum, tol: float) -> TypeGuard[Problem]:
+def is_strongly_held(problem: FiniteSum) -> TypeGuard[Problem]:
     """Whether all steps are Newton's on a set that is not small, because ψ will hold most features at zero.
 
     It does if no gradient exceeds its strength more than ``STRONG`` times where only the intercept has been fitted (for ℓ1 λ ≥ λ_max/25, or
@@ -111,8 +109,8 @@ def is_strongly_held(problem: FiniteSum, tol: float) -> TypeGuard[Problem]:
     g = fit.gradient(np.zeros(fit.shape), 1.0 / fit.n)
     if fit.bias and not fit.outputs:  # all rows have about the same curvature at zero
         g[:-1] -= g[-1] * fit.column_means()
-    early = fit.n > fit.features or (tol > LOOSE and not fit.loss.quadratic)
-    return bool(np.all(held(g[: fit.features], STRONG[0 if early else 1])))
+    strength = STRONG[int(fit.loss.quadratic and fit.n < fit.features)]
+    return bool(np.all(held(g[: fit.features], strength)))
 
 
 def _passes_are_cheap(fit: Datafit) -> bool:

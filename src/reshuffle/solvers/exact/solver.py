@@ -170,9 +170,7 @@ class ExactProxRR(Solver):
         newton = next((phase for phase in allowed if isinstance(phase, Newton)), None)
         built_in = all(type(phase) in map(type, PHASES) for phase in allowed)
         at_once = newton is not None and newton.at_once and built_in and self.own_step
-        if at_once and (
-            is_small(problem) or is_light(problem) or is_strongly_held(problem, self.tol)
-        ):
+        if at_once and (is_small(problem) or is_light(problem) or is_strongly_held(problem)):
             return newton
         if fit is not None and not fit.loss.curvature < np.inf:
             if newton is None or not can_finish(problem):
