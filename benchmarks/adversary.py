@@ -247,7 +247,7 @@ EXEMPT: dict[str, str] = {
     **dict.fromkeys(
         (
             "solvers/exact/accelerated.PATIENCE", "solvers/exact/accelerated.CHECKED", "solvers/exact/method.LONGEST_WAIT",
-            "solvers/exact/newton_kernel.MOST", "solvers/exact/newton_on_sample.STEPS", "solvers/exact/newton_on_device.FINE", "core/row_major.turns", "solvers/exact/newton_cg.MOST", "solvers/exact/newton_cg.FIRST", "solvers/exact/quasi_newton.LONGEST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
+            "solvers/exact/newton_kernel.MOST", "solvers/exact/newton_on_sample.STEPS", "solvers/exact/newton_on_device.FINE", "core/row_major.turns", "solvers/exact/newton_cg.MOST", "solvers/exact/newton_columns.SWEEPS", "solvers/exact/newton_cg.FIRST", "solvers/exact/quasi_newton.LONGEST", "solvers/exact/costs.PASSES", "solvers/exact/newton.SETTLED", "solvers/exact/newton_cg.SETTLED", "solvers/exact/newton_cg.FOUND",
             "solvers/exact/rest.REST", "solvers/prox_call.ATTEMPTS", "solvers/exact/movement_monitor.WINDOW", "solvers/exact/movement_monitor.TRIED", "solvers/exact/quasi_newton.ITERATIONS",
             "solvers/exact/quasi_newton.FEWEST", "solvers/exact/quasi_newton.PAIRS", "solvers/exact/quasi_newton.HALVINGS", "solvers/exact/newton_compiled.STEPS", "solvers/exact/newton_on_disk.HALVINGS",
             "core/cylinders.secular", "core/cylinders.products", "core/coordinate_descent.steps", "core/coordinate_descent.proxes",

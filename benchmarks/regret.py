@@ -39,6 +39,7 @@ from benchmarks.timing import one_thread
 from reshuffle.solvers.exact.lbfgs import LBFGS
 from reshuffle.solvers.exact.newton import Newton
 from reshuffle.solvers.exact.newton_cg import NewtonCG
+from reshuffle.solvers.exact.newton_columns import NewtonColumns
 from reshuffle.solvers.exact.newton_kernel import NewtonKernel
 from reshuffle.solvers.exact.view import View
 
@@ -84,7 +85,7 @@ def sequences(problem: rs.Problem) -> dict[str, dict[str, Any]]:
             found["+".join((*some, EPOCHS))] = {"phases": [*some, EPOCHS]}
     if "newton" in able:
         found["newton"] = {"phases": ["newton"]}
-    for kind in (Newton, NewtonKernel, NewtonCG, LBFGS):
+    for kind in (Newton, NewtonKernel, NewtonColumns, NewtonCG, LBFGS):
         if kind.name in able:
             for after in AFTER:
                 found[f"{after} epochs, {kind.name}"] = {"phases": [forced(kind, after), EPOCHS]}

@@ -6,7 +6,8 @@ A step minimises the quadratic model of f plus the exact ψ,
 
 coordinate by coordinate (``core/column_sweeps.hpp``), and searches along the line to the minimiser. Unlike a step on the face of x
 it crosses kinks, so it helps where thousands of coordinates are still to become zero. A model is solved roughly: exact ones
-would take more sweeps than they save steps. Such steps are the method of LIBLINEAR for ℓ1 (Yuan, Ho and Lin 2012).
+would take more sweeps than they save steps. LIBLINEAR solves logistic regression
+with ℓ1 by such steps (Yuan, Ho and Lin 2012).
 """
 
 from __future__ import annotations
