@@ -91,7 +91,7 @@ class Process:
     def stop(self) -> None:
         """As a service manager does: nobody starts it again, and its own process ends as it wants to."""
         family = self.family()
-        shells = [one for one in family if one.name() == "sh"]
+        shells = [one for one in family if _name(one) == "sh"]
         _end(shells)
         asked = [one for one in family if one not in shells][:1]
         for one in asked:
@@ -104,6 +104,13 @@ class Process:
         """As the loss of a machine: the process and all that it started at once."""
         _end(self.family())
         self.popen.wait()
+
+
+def _name(process: psutil.Process) -> str:
+    """The name of a process; empty if it has ended since it was listed."""
+    with suppress(psutil.NoSuchProcess):
+        return str(process.name())
+    return ""
 
 
 def _end(processes: Sequence[psutil.Process]) -> None:

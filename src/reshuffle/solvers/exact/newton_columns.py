@@ -106,7 +106,7 @@ class NewtonColumns(Phase):
         return Outcome(new, taken.passes * run.problem.n, step=view.step)
 
 
-class Taken(NamedTuple):
+class Swept(NamedTuple):
     """The outcome of a step."""
 
     at: Linearisation
@@ -130,7 +130,7 @@ class ColumnDescent:
             columns.data.astype(np.float64, copy=False), columns.indices.astype(np.uint32), columns.indptr.astype(np.int64)
         )  # fmt: skip
 
-    def step(self, x: Array, known: Linearisation | None = None) -> Taken:
+    def step(self, x: Array, known: Linearisation | None = None) -> Swept:
         """One step from x, with a line search; x itself if no step lowers P. ``known`` is f at x."""
         listen()
         second_order, n = self.second_order, self.problem.n
@@ -146,10 +146,10 @@ class ColumnDescent:
             second_order.passes - before + round(visited / max(self.problem.datafit.rows.stored, 1))
         )
         if not t > 0.0:
-            return Taken(at, 0.0, passes)
+            return Swept(at, 0.0, passes)
         new = second_order.linearise(to)
         gained = at.value + psi - new.value - psi_of(self.problem, to)
-        return Taken(new, gained, passes + 1)
+        return Swept(new, gained, passes + 1)
 
 
 def _descent(run: RunContext) -> ColumnDescent:

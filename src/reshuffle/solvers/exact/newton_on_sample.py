@@ -23,7 +23,7 @@ SHARE = 16
 """One row in SHARE is in the sample: all steps on it together cost about half a step on all rows."""
 FOR_EACH = 10
 """The fewest rows of the sample for each unknown: with fewer, its minimiser is hardly better than zero."""
-LONG = 5e5
+LONG = 4e5
 """A sample is worth its overhead if a step on all rows takes at least this many nanoseconds."""
 STEPS = 10
 """The most steps on the sample. They bound the work on samples without a minimum, such as a single class without a penalty."""
