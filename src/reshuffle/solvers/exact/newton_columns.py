@@ -58,9 +58,7 @@ class NewtonColumns(Phase):
 
     def unfinished(self, view: View) -> bool:
         """Whether the last step was one of these and lowered P, and fewer of them are left than a Hessian is worth."""
-        newton, made = view.state.newton, view.state.made.get(self.name, 0)
-        last = made > 0 and view.state.monitor.since == 0.0 and newton.columns
-        if not last or view.resting:
+        if not _was_last(view) or view.resting:
             return False
         return self.cost(view) * self.steps_left(view) <= view.newton_cost
 
@@ -79,7 +77,8 @@ class NewtonColumns(Phase):
     def steps_left(self, view: View) -> float:
         """The steps that are left if each leaves as large a share of the certificate as the last one."""
         monitor, newton = view.state.monitor, view.state.newton
-        if not (newton.columns and 0.0 < monitor.checked < np.inf):
+        known = newton.columns > 0.0 and newton.gap < np.inf
+        if not (known and 0.0 < monitor.checked < np.inf):
             return STEPS_PER_DIGIT * view.digits
         share = monitor.checked / newton.gap if newton.gap > 0.0 else 1.0
         if not share < 1.0:
@@ -92,17 +91,21 @@ class NewtonColumns(Phase):
         descent = _descent(run)
         known = state.point.linearisation if state.point.whole else None
         taken = descent.step(state.x, known)
-        at = taken.at
+        # the last step knew f at x; a run that was resumed after it computes that again, and counts no pass for it
+        repeated = known is None and abs(state.newton.columns) == view.epoch > 0
+        at, passes = taken.at, taken.passes - repeated
         point = Point(at.x, at, slopes=at.slopes, gradient=at.gradient, whole=True)
-        newton = state.newton._replace(columns=1.0, gap=state.monitor.checked, progress=Progress())
+        newton = state.newton._replace(
+            columns=view.epoch + 1.0, gap=state.monitor.checked, progress=Progress()
+        )
         if (
             not taken.gained > 0.0
         ):  # rounding hides any further fall of P, or the model promised too much
-            newton = newton._replace(columns=0.0, rest=view.epoch + 1 + REST)
+            newton = newton._replace(columns=-newton.columns, rest=view.epoch + 1 + REST)
         new = view.moved_everywhere(point, at.slopes, at.gradient, newton=newton)
         monitor = new.monitor.after_check(run.gap(point), run.solver.tol)
         new = replace(new, monitor=monitor)
-        return Outcome(new, taken.passes * run.problem.n, step=view.step)
+        return Outcome(new, passes * run.problem.n, step=view.step)
 
 
 class Taken(NamedTuple):
@@ -149,6 +152,11 @@ class ColumnDescent:
         new = second_order.linearise(to)
         gained = at.value + psi - new.value - psi_of(self.problem, to)
         return Taken(new, gained, passes + 1)
+
+
+def _was_last(view: View) -> bool:
+    """Whether the last step was one of these and lowered P."""
+    return 0.0 < view.state.newton.columns == view.epoch
 
 
 def _descent(run: RunContext) -> ColumnDescent:
