@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
-from reshuffle.solvers.exact.newton_columns import ColumnDescent, NewtonColumns
+from reshuffle.solvers.exact.newton_columns import MOST_LEFT, ColumnDescent, NewtonColumns
 
 MIX = ["newton_columns", "shuffled"]
 ALONE = ["newton_columns"]
@@ -157,3 +157,14 @@ def test_a_resumed_run_has_the_same_bits_and_counts(
         np.testing.assert_array_equal(resumed.x, whole.x)
         assert resumed.trace["gradients"].tolist() == whole.trace["gradients"].tolist()
         assert resumed.trace["newton_columns"].tolist() == whole.trace["newton_columns"].tolist()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_phases_have_a_turn() -> None:
+    """Slow steps once went on to the end of a run, whatever the others would have done."""
+    problem = slow_problem()
+    solver = rs.ExactProxRR(tol=0.0, epochs=150, eval_every=1, phases=MIX)
+    made = solver.solve(problem).trace["newton_columns"]
+    assert made[-1] > MOST_LEFT
+    stayed = np.flatnonzero(np.diff(made) == 0)
+    assert (made[stayed] == MOST_LEFT).any()

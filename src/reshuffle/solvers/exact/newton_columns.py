@@ -42,7 +42,7 @@ SHARE = 0.1
 STEPS_PER_DIGIT = 5.0
 """Steps that a run usually takes for each digit of accuracy, before the first; text took 2 to 35."""
 MOST_LEFT = 50.0
-"""The most steps that are taken to be left."""
+"""The most steps that are taken to be left; after as many, another phase has a turn."""
 
 
 class NewtonColumns(Phase):
@@ -58,18 +58,22 @@ class NewtonColumns(Phase):
 
     def unfinished(self, view: View) -> bool:
         """Whether the last step was one of these and lowered P, and fewer of them are left than a Hessian is worth."""
-        if not _was_last(view) or view.resting:
+        if not _was_last(view) or view.resting or self._yields(view):
             return False
         return self.cost(view) * self.steps_left(view) <= view.newton_cost
 
     def ready(self, view: View) -> bool:
         """True once steps by conjugate gradients have failed, or epochs make no progress and no such steps take part."""
-        if view.resting or view.epoch < FOUND:
+        if view.resting or view.epoch < FOUND or self._yields(view):
             return False
         if view.state.made.get(self.name, 0):
             return True
         rival = next((phase for phase in view.run.phases if isinstance(phase, NewtonCG)), None)
         return rival.failed(view) if rival is not None else view.epochs_left == np.inf
+
+    def _yields(self, view: View) -> bool:
+        """Whether another phase has a turn now: slow steps would otherwise go on to the end of the run."""
+        return _was_last(view) and view.state.made[self.name] % MOST_LEFT == 0
 
     def cost(self, view: View) -> float:
         return costs.column_step(_descent(view.run).second_order.fit, SWEEPS)
