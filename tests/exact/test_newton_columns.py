@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
+from reshuffle.solvers.exact.newton_cg import FaceSteps
 from reshuffle.solvers.exact.newton_columns import MOST_LEFT, ColumnDescent, NewtonColumns
 
 MIX = ["newton_columns", "shuffled"]
@@ -168,3 +169,15 @@ def test_other_phases_have_a_turn() -> None:
     assert made[-1] > MOST_LEFT
     stayed = np.flatnonzero(np.diff(made) == 0)
     assert (made[stayed] == MOST_LEFT).any()
+
+
+def test_a_face_without_curvature_takes_no_step() -> None:
+    """All residuals are beyond Huber's threshold; conjugate gradients once divided by zero curvature there."""
+    X, y = sparse_set()
+    loss, penalty = rs.losses.Huber(1e-6), rs.penalties.ElasticNet(1e-6, 1e-3)
+    problem = rs.Problem(X, y, loss, penalty, fit_intercept=True)
+    x = np.append(np.full(40, 0.1), 0.0)
+    with np.errstate(all="raise"):
+        taken = FaceSteps(problem).step(x)
+    assert taken.products == 0
+    np.testing.assert_array_equal(taken.at.x, x)
