@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits
 
 import reshuffle as rs
@@ -70,8 +71,8 @@ def test_a_phase_alone_may_be_the_whole_method(own_phase: Any, digits: tuple[Any
 
 @pytest.mark.parametrize("name", [p.name for p in PHASES if p.name != "newton_on_disk"])
 def test_every_phase_acts_where_it_is_the_only_one_that_may(name: str) -> None:
-    """Softmax with a ridge for L-BFGS, the logistic loss for the others, on fewer rows than features for the kernel of the rows;
-    each has a column of its own.
+    """Softmax with a ridge for L-BFGS, the logistic loss for the others, on fewer rows than features for the kernel of the rows and on
+    sparse ones for steps over columns; each has a column of its own.
 
     Newton steps on disk have tests/shards/test_exact_on_disk.py.
     """
@@ -80,7 +81,8 @@ def test_every_phase_acts_where_it_is_the_only_one_that_may(name: str) -> None:
     X, y = np.ascontiguousarray(X[:rows] / 16.0), y[:rows]
     loss = rs.losses.Multinomial() if several else rs.losses.Logistic()
     target = y if several else np.where(y == 3, 1.0, -1.0)
-    problem = rs.Problem(X, target, loss, ridge=0.02)
+    data = csr_matrix(X) if name == "newton_columns" else X
+    problem = rs.Problem(data, target, loss, ridge=0.02)
     result = rs.ExactProxRR(tol=1e-6, phases=[name], epochs=3000).solve(problem)
     assert result.converged, result.message
     assert result.trace[name][-1] > 0
