@@ -189,7 +189,9 @@ class FaceSteps:
         most: int = MOST,
     ) -> tuple[Array, int]:
         """The solution of the Newton equation on the face, by preconditioned conjugate gradients."""
-        diagonal = np.maximum(self._diagonal(at), TINY)
+        diagonal = self._diagonal(at)
+        free = free & (diagonal > TINY)  # a coordinate without curvature would overflow all others
+        diagonal = np.maximum(diagonal, TINY)
         scales = self.second_order.weights * at.curvatures
         r = np.where(free, -(at.gradient + slopes), 0.0)
         d, scaled = np.zeros(r.shape), r / diagonal

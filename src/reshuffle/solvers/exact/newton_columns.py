@@ -43,7 +43,7 @@ SHARE = 0.1
 STEPS_PER_DIGIT = 5.0
 """Steps that a run usually takes for each digit of accuracy, before the first; text took 2 to 35."""
 MOST_LEFT = 50.0
-"""The most steps that are taken to be left."""
+"""The most steps that are taken to be left; after as many, another phase has a turn."""
 
 
 class NewtonColumns(Phase):
@@ -59,20 +59,22 @@ class NewtonColumns(Phase):
 
     def unfinished(self, view: View) -> bool:
         """Whether the last step was one of these and lowered P, and fewer of them are left than a Hessian is worth."""
-        newton, made = view.state.newton, view.state.made.get(self.name, 0)
-        last = made > 0 and view.state.monitor.since == 0.0 and newton.columns
-        if not last or view.resting:
+        if not _was_last(view) or view.resting or self._yields(view):
             return False
         return self.cost(view) * self.steps_left(view) <= view.newton_cost
 
     def ready(self, view: View) -> bool:
         """True once steps by conjugate gradients have failed, or epochs make no progress and no such steps take part."""
-        if view.resting or view.epoch < FOUND:
+        if view.resting or view.epoch < FOUND or self._yields(view):
             return False
         if view.state.made.get(self.name, 0):
             return True
         rival = next((phase for phase in view.run.phases if isinstance(phase, NewtonCG)), None)
         return rival.failed(view) if rival is not None else view.epochs_left == np.inf
+
+    def _yields(self, view: View) -> bool:
+        """Whether another phase has a turn now: slow steps would otherwise go on to the end of the run."""
+        return _was_last(view) and view.state.made[self.name] % MOST_LEFT == 0
 
     def cost(self, view: View) -> float:
         return costs.column_step(_descent(view.run).second_order.fit, SWEEPS)
@@ -80,7 +82,8 @@ class NewtonColumns(Phase):
     def steps_left(self, view: View) -> float:
         """The steps that are left if each leaves as large a share of the certificate as the last one."""
         monitor, newton = view.state.monitor, view.state.newton
-        if not (newton.columns and 0.0 < monitor.checked < np.inf):
+        known = newton.columns > 0.0 and newton.gap < np.inf
+        if not (known and 0.0 < monitor.checked < np.inf):
             return STEPS_PER_DIGIT * view.digits
         share = monitor.checked / newton.gap if newton.gap > 0.0 else 1.0
         if not share < 1.0:
@@ -93,17 +96,21 @@ class NewtonColumns(Phase):
         descent = _descent(run)
         known = state.point.linearisation if state.point.whole else None
         taken = descent.step(state.x, known)
-        at = taken.at
+        # the last step knew f at x; a run that was resumed after it computes that again, and counts no pass for it
+        repeated = known is None and abs(state.newton.columns) == view.epoch > 0
+        at, passes = taken.at, taken.passes - repeated
         point = Point(at.x, at, slopes=at.slopes, gradient=at.gradient, whole=True)
-        newton = state.newton._replace(columns=1.0, gap=state.monitor.checked, progress=Progress())
+        newton = state.newton._replace(
+            columns=view.epoch + 1.0, gap=state.monitor.checked, progress=Progress()
+        )
         if (
             not taken.gained > 0.0
         ):  # rounding hides any further fall of P, or the model promised too much
-            newton = newton._replace(columns=0.0, rest=view.epoch + 1 + REST)
+            newton = newton._replace(columns=-newton.columns, rest=view.epoch + 1 + REST)
         new = view.moved_everywhere(point, at.slopes, at.gradient, newton=newton)
         monitor = new.monitor.after_check(run.gap(point), run.solver.tol)
         new = replace(new, monitor=monitor)
-        return Outcome(new, taken.passes * run.problem.n, step=view.step)
+        return Outcome(new, passes * run.problem.n, step=view.step)
 
 
 class Swept(NamedTuple):
@@ -150,6 +157,11 @@ class ColumnDescent:
         new = second_order.linearise(to)
         gained = at.value + psi - new.value - psi_of(self.problem, to)
         return Swept(new, gained, passes + 1)
+
+
+def _was_last(view: View) -> bool:
+    """Whether the last step was one of these and lowered P."""
+    return 0.0 < view.state.newton.columns == view.epoch
 
 
 def _descent(run: RunContext) -> ColumnDescent:

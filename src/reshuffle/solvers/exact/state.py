@@ -38,7 +38,7 @@ class NewtonState(NamedTuple):
     gap: float = np.inf
     """The certificate at the start of the last step by conjugate gradients or by coordinate descent; zero if it was not known."""
     columns: float = 0.0
-    """1 if that step was one by coordinate descent."""
+    """The epoch after that step if it was one by coordinate descent, with a minus if P did not fall; otherwise 0."""
     iterations: float = np.inf
     """The iterations of L-BFGS that seem to be left, after a call."""
     support: float = np.inf
