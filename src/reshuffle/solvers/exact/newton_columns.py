@@ -103,9 +103,7 @@ class NewtonColumns(Phase):
         newton = state.newton._replace(
             columns=view.epoch + 1.0, gap=state.monitor.checked, progress=Progress()
         )
-        if (
-            not taken.gained > 0.0
-        ):  # rounding hides any further fall of P, or the model promised too much
+        if not taken.gained > 0.0:  # rounding hides a fall of P, or the model promised too much
             newton = newton._replace(columns=-newton.columns, rest=view.epoch + 1 + REST)
         new = view.moved_everywhere(point, at.slopes, at.gradient, newton=newton)
         monitor = new.monitor.after_check(run.gap(point), run.solver.tol)
