@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
+from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_cg import FaceSteps
 from reshuffle.solvers.exact.newton_columns import MOST_LEFT, ColumnDescent, NewtonColumns
 
@@ -181,3 +182,16 @@ def test_a_face_without_curvature_takes_no_step() -> None:
         taken = FaceSteps(problem).step(x)
     assert taken.products == 0
     np.testing.assert_array_equal(taken.at.x, x)
+
+
+def test_a_singular_hessian_counts_as_dearer() -> None:
+    """More features that are not zero than rows, and no ridge: a model takes many rounds, and steps over columns are preferred."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 2000)), rng.choice([-1.0, 1.0], 300)
+    x = np.where(np.arange(2000) < 400, 1.0, 0.0)
+    alone, ridged = (
+        costs.newton(rs.Problem(X, y, penalty=rs.penalties.ElasticNet(0.01, l2)), x, 1.0)
+        for l2 in (0.0, 1e-3)
+    )
+    solving = costs.SOLVE * 400**2 + costs.FACTOR * 400**3
+    assert alone == pytest.approx(ridged + (costs.SINGULAR - 1.0) * solving)
