@@ -307,7 +307,10 @@ def test_compiled_prox_is_the_numpy_prox(psi: Separable, data: st.DataObject) ->
     x, step = data.draw(points(shape)), data.draw(steps)
     compiled = x.ravel().copy()
     kernel_prox(psi.compiled(shape), compiled, step)
-    np.testing.assert_allclose(compiled, psi.prox(x, step).ravel(), rtol=1e-14, atol=1e-300)
+    own = psi.prox(x, step).ravel()
+    # at a kink |x| - step·l1 cancels, and the core rounds once where numpy rounds twice
+    rounding = np.finfo(np.float64).eps * np.abs(x.ravel())
+    assert np.all(np.abs(compiled - own) <= 1e-14 * np.abs(own) + rounding + 1e-300)
 
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
