@@ -195,3 +195,24 @@ def test_a_singular_hessian_counts_as_dearer() -> None:
     )
     solving = costs.SOLVE * 400**2 + costs.FACTOR * 400**3
     assert alone == pytest.approx(ridged + (costs.SINGULAR - 1.0) * solving)
+
+
+def test_the_gain_of_a_step_counts_the_ridge() -> None:
+    problem = problem_of(CLASSES[0], rs.penalties.L1(3e-3), intercept=True, ridge=0.5)
+    x = np.full(41, 0.7)
+    taken = ColumnDescent(problem).step(x)
+    assert taken.gained == pytest.approx(problem.objective(x) - problem.objective(taken.at.x))
+    assert taken.gained > 0.0
+
+
+def test_steps_by_conjugate_gradients_come_first() -> None:
+    """Where both take part, coordinate descent begins only after one of them has failed."""
+    X, y = sparse_set(900, 300, spread=2.0)
+    problem = rs.Problem(X, np.where(y > 0, 1.0, -1.0), penalty=rs.penalties.ElasticNet(1e-4, 1e-4))
+    result = rs.ExactProxRR(tol=1e-9, phases=["newton_columns", "newton_cg", "shuffled"]).solve(
+        problem
+    )
+    assert result.converged
+    columns, gradients = result.trace["newton_columns"], result.trace["newton_cg"]
+    assert gradients[-1] > 0
+    assert not columns[gradients == 0.0].any()

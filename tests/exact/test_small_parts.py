@@ -112,3 +112,14 @@ def test_least_squares_takes_one_step(weights: Any, intercept: bool) -> None:
     assert result.trace["newton"][-1] == 1
     reference = rs.FISTA(tol=1e-13, epochs=100_000).solve(problem)
     assert abs(problem.objective(result.x) - problem.objective(reference.x)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("loss", "strongly"), [(rs.losses.Squared(), True), (rs.losses.Huber(0.5), False)]
+)
+def test_squares_on_wide_sets_are_strongly_held_down_to_a_weaker_penalty(
+    loss: Any, strongly: bool
+) -> None:
+    """Their first model is f itself."""
+    strength = 0.02 * wide(loss, P.L1(1.0)).lambda_max()
+    assert is_strongly_held(wide(loss, P.L1(strength))) == strongly
