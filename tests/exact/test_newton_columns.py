@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import reshuffle as rs
 from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_cg import FaceSteps
 from reshuffle.solvers.exact.newton_columns import MOST_LEFT, ColumnDescent, NewtonColumns
+from reshuffle.solvers.exact.view import View
 
 MIX = ["newton_columns", "shuffled"]
 ALONE = ["newton_columns"]
@@ -206,13 +208,18 @@ def test_the_gain_of_a_step_counts_the_ridge() -> None:
 
 
 def test_steps_by_conjugate_gradients_come_first() -> None:
-    """Where both take part, coordinate descent begins only after one of them has failed."""
-    X, y = sparse_set(900, 300, spread=2.0)
-    problem = rs.Problem(X, np.where(y > 0, 1.0, -1.0), penalty=rs.penalties.ElasticNet(1e-4, 1e-4))
-    result = rs.ExactProxRR(tol=1e-9, phases=["newton_columns", "newton_cg", "shuffled"]).solve(
-        problem
-    )
-    assert result.converged
-    columns, gradients = result.trace["newton_columns"], result.trace["newton_cg"]
-    assert gradients[-1] > 0
-    assert not columns[gradients == 0.0].any()
+    """Where both take part, coordinate descent is ready once a step by conjugate gradients has failed."""
+    problem = problem_of(CLASSES[0], rs.penalties.L1(3e-3))
+    phases = ["newton_columns", "newton_cg", "shuffled"]
+    method: Any = rs.ExactProxRR(phases=phases).bind(problem)
+    state = method.start(np.zeros(problem.shape))
+
+    def ready(**newton: float) -> bool:
+        monitor = state.monitor.moved(1.0)._replace(checked=0.1)
+        then = replace(state, monitor=monitor, newton=state.newton._replace(**newton))
+        return NewtonColumns().ready(View(method.run, then, 9, method.run.first_step))
+
+    assert not ready()
+    assert ready(products=40.0, steps=2.0, gap=0.11)  # it left most of the certificate
+    assert not ready(products=40.0, steps=2.0, gap=10.0)
+    assert not ready(products=40.0, steps=2.0, gap=0.11, rest=12.0)
