@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import reshuffle as rs
+from reshuffle.core import native
 from reshuffle.solvers.exact import costs
 from reshuffle.solvers.exact.newton_cg import FaceSteps
 from reshuffle.solvers.exact.newton_columns import MOST_LEFT, ColumnDescent, NewtonColumns
@@ -223,3 +224,26 @@ def test_steps_by_conjugate_gradients_come_first() -> None:
     assert ready(products=40.0, steps=2.0, gap=0.11)  # it left most of the certificate
     assert not ready(products=40.0, steps=2.0, gap=10.0)
     assert not ready(products=40.0, steps=2.0, gap=0.11, rest=12.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_sweeps_minimise_the_model(intercept: bool) -> None:
+    """The margins follow u, the decrease is that of the model, and many sweeps end where no coordinate is pulled."""
+    problem, l1 = problem_of(CLASSES[0], rs.penalties.L1(3e-3), intercept), 3e-3
+    rng, size = np.random.default_rng(2), 40 + intercept
+    X = np.hstack([sparse_set()[0].toarray(), np.ones((90, int(intercept)))])
+    x = 0.3 * rng.standard_normal(size) * (rng.random(size) < 0.5)
+    h, g = rng.random(90) / 90, X.T @ rng.standard_normal(90) / 90
+    descent, u, z = ColumnDescent(problem), x.copy(), np.zeros(90)
+    decrease, sweeps, _ = native.sweep_columns(
+        descent._native, *descent._columns, h, g, u, z, 3000, 1e-14
+    )
+    np.testing.assert_allclose(z, X @ (u - x), atol=1e-12)
+    psi = l1 * (np.abs(x[:40]).sum() - np.abs(u[:40]).sum())
+    assert decrease == pytest.approx(psi - g @ (u - x) - 0.5 * h @ z**2, rel=1e-9)
+    assert sweeps > 1
+    r = g + X.T @ (h * z)
+    kept = np.flatnonzero(u[:40])
+    assert kept.size
+    np.testing.assert_allclose(r[kept], -l1 * np.sign(u[kept]), atol=1e-6)
+    assert np.all(np.abs(r[40:]) < 1e-6)
